@@ -1,0 +1,146 @@
+//! What one training step sees: a walk, features, and the labelled units the loss is taken over.
+//!
+//! A batch is the whole dataset (one graph, full-graph training) or some of its graphs, concatenated. Either way the
+//! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
+
+use crate::datasets::{Dataset, Features, Level, Objective};
+use crate::graph::{Transition, Walk};
+use std::sync::Arc;
+
+/// One step's worth of data.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The walk on the nodes of the batch.
+    pub transition: Arc<Transition>,
+    /// X of the nodes of the batch.
+    pub features: Arc<Features>,
+    /// First node of each graph and the end.
+    pub graph_ptr: Vec<usize>,
+    /// Whether logits belong to nodes or graphs.
+    pub level: Level,
+    /// The loss.
+    pub objective: Objective,
+    /// L.
+    pub outputs: usize,
+    /// Label codes, one row a logit row: the class, or 0/1 an output; -1 where the row is no target.
+    pub codes: Vec<i32>,
+    /// (row of the logits, unit of the dataset) of each target.
+    pub targets: Vec<(u32, u32)>,
+}
+
+impl Batch {
+    /// Rows of the logits.
+    pub fn rows(&self) -> usize {
+        match self.level {
+            Level::Node => self.transition.nodes(),
+            Level::Graph => self.graph_ptr.len() - 1,
+        }
+    }
+}
+
+/// Cuts batches out of a dataset; the walk is derived once.
+#[derive(Clone, Debug)]
+pub struct Batches<'a> {
+    /// The source.
+    pub dataset: &'a Dataset,
+    transition: Arc<Transition>,
+}
+
+impl<'a> Batches<'a> {
+    /// Derives the walk of the dataset's graph.
+    pub fn new(dataset: &'a Dataset, walk: Walk) -> Self {
+        Batches { dataset, transition: Arc::new(Transition::new(&dataset.graph, walk)) }
+    }
+
+    /// The walk on the whole dataset.
+    pub fn transition(&self) -> &Transition {
+        &self.transition
+    }
+
+    /// The whole dataset with `units` as targets.
+    pub fn whole(&self, units: &[u32]) -> Batch {
+        let targets = units.iter().map(|&unit| (unit, unit)).collect();
+        self.batch(
+            Arc::clone(&self.transition),
+            Arc::clone(&self.dataset.features),
+            self.dataset.graph_ptr.clone(),
+            targets,
+        )
+    }
+
+    /// The graphs that hold `units` (in order of first appearance), with `units` as targets.
+    pub fn holding(&self, units: &[u32]) -> Batch {
+        if self.dataset.graphs() == 1 {
+            return self.whole(units);
+        }
+        const ABSENT: usize = usize::MAX;
+        let mut first_row = vec![ABSENT; self.dataset.graphs()];
+        let (mut ranges, mut graph_ptr) = (Vec::new(), vec![0]);
+        let mut targets = Vec::with_capacity(units.len());
+        for &unit in units {
+            let graph = self.dataset.graph_of(unit as usize);
+            let nodes = self.dataset.graph_nodes(graph);
+            if first_row[graph] == ABSENT {
+                let start = graph_ptr.last().copied().unwrap_or(0);
+                first_row[graph] = if self.dataset.level == Level::Node { start } else { ranges.len() };
+                graph_ptr.push(start + nodes.len());
+                ranges.push(nodes.clone());
+            }
+            let inside = if self.dataset.level == Level::Node { unit as usize - nodes.start } else { 0 };
+            targets.push(((first_row[graph] + inside) as u32, unit));
+        }
+        let transition = Arc::new(self.transition.blocks(&ranges));
+        let features = Arc::new(self.dataset.features.rows(&ranges));
+        self.batch(transition, features, graph_ptr, targets)
+    }
+
+    fn batch(
+        &self,
+        transition: Arc<Transition>,
+        features: Arc<Features>,
+        graph_ptr: Vec<usize>,
+        targets: Vec<(u32, u32)>,
+    ) -> Batch {
+        let labels = &self.dataset.labels;
+        let (objective, outputs) = (labels.objective(), labels.outputs());
+        let width = if objective == Objective::Softmax { 1 } else { outputs };
+        let rows = if self.dataset.level == Level::Node { transition.nodes() } else { graph_ptr.len() - 1 };
+        let mut codes = vec![-1; rows * width];
+        for &(row, unit) in &targets {
+            let row = &mut codes[row as usize * width..][..width];
+            row.iter_mut().zip(labels.codes(unit as usize)).for_each(|(to, code)| *to = code);
+        }
+        Batch { transition, features, graph_ptr, level: self.dataset.level, objective, outputs, codes, targets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datasets::Labels;
+    use crate::graph::{Direction, Graph, Split};
+
+    #[test]
+    fn a_batch_of_graphs_keeps_rows_labels_and_features_together() {
+        // Three graphs: nodes 0-1, 2-3-4, 5
+        let graph = Graph::from_edges(6, &[(0, 1), (2, 3), (3, 4)], None, Direction::Undirected).unwrap();
+        let features = Features::new(6, 1, (0..6).map(|i| i as f32).collect()).unwrap();
+        let labels = Labels::Classes { ids: vec![0, 1, 2, 0, 1, 2], classes: 3 };
+        let split = Split { train: vec![0], ..Split::default() };
+        let nodes =
+            Dataset::new("t", graph.clone(), vec![0, 2, 5, 6], features.clone(), labels, Level::Node, split.clone())
+                .unwrap();
+        let batch = Batches::new(&nodes, Walk::default()).holding(&[4, 0, 2]);
+        assert_eq!(batch.features.values, [2.0, 3.0, 4.0, 0.0, 1.0]);
+        assert_eq!(batch.graph_ptr, [0, 3, 5]);
+        assert_eq!(batch.targets, [(2, 4), (3, 0), (0, 2)]);
+        assert_eq!(batch.codes, [2, -1, 1, 0, -1]);
+        assert_eq!(batch.transition.matrix().col_idx, [1, 0, 2, 1, 4, 3]);
+
+        let labels = Labels::Classes { ids: vec![0, 1, 0], classes: 2 };
+        let graphs = Dataset::new("t", graph, vec![0, 2, 5, 6], features, labels, Level::Graph, split).unwrap();
+        let batch = Batches::new(&graphs, Walk::default()).holding(&[2, 1]);
+        assert_eq!(batch.features.values, [5.0, 2.0, 3.0, 4.0]);
+        assert_eq!((batch.targets, batch.codes), (vec![(0, 2), (1, 1)], vec![0, 1]));
+    }
+}

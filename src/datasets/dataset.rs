@@ -1,0 +1,301 @@
+//! One representation for all tasks: a block-diagonal graph with graph offsets, features and labels.
+//!
+//! Node tasks on one graph, node tasks over many graphs and graph tasks differ only in offsets, label level and
+//! split. A [`Dataset`] that exists has been checked: finite features, labels in range, disjoint splits.
+
+use super::synthetic::Truth;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Split};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What carries a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Every node.
+    Node,
+    /// Every graph.
+    Graph,
+}
+
+/// Labels of all units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Labels {
+    /// One class each. Two classes are a binary task with one output.
+    Classes {
+        /// Class of each unit.
+        ids: Vec<u32>,
+        /// Number of classes, at least 2.
+        classes: usize,
+    },
+    /// Several independent yes/no labels each.
+    Multi {
+        /// Units x width, 0 or 1.
+        bits: Vec<u8>,
+        /// Labels of each unit.
+        width: usize,
+    },
+}
+
+/// The loss a task trains with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// Softmax cross-entropy over the outputs.
+    Softmax,
+    /// Sigmoid cross-entropy on each output (binary and multi-label), summed over the outputs of a unit.
+    Sigmoid,
+}
+
+impl Labels {
+    /// Number of labelled units.
+    pub fn units(&self) -> usize {
+        match self {
+            Labels::Classes { ids, .. } => ids.len(),
+            Labels::Multi { bits, width } => bits.len().checked_div(*width).unwrap_or(0),
+        }
+    }
+
+    /// L, the number of outputs.
+    pub fn outputs(&self) -> usize {
+        match *self {
+            Labels::Classes { classes: 2, .. } => 1,
+            Labels::Classes { classes, .. } => classes,
+            Labels::Multi { width, .. } => width,
+        }
+    }
+
+    /// The loss that fits.
+    pub fn objective(&self) -> Objective {
+        match self {
+            Labels::Classes { classes: 3.., .. } => Objective::Softmax,
+            _ => Objective::Sigmoid,
+        }
+    }
+
+    /// Labels of one unit as the loss reads them: the class, or one 0/1 an output.
+    pub(crate) fn codes(&self, unit: usize) -> impl Iterator<Item = i32> + '_ {
+        let (ids, bits): (&[u32], &[u8]) = match self {
+            Labels::Classes { ids, .. } => (&ids[unit..=unit], &[]),
+            Labels::Multi { bits, width } => (&[], &bits[unit * width..(unit + 1) * width]),
+        };
+        ids.iter().map(|&id| id as i32).chain(bits.iter().map(|&bit| i32::from(bit)))
+    }
+
+    fn check(&self) -> Result<()> {
+        match self {
+            Labels::Classes { ids, classes } => {
+                if *classes < 2 {
+                    return Err(Error::Data(format!("a task needs at least 2 classes, found {classes}")));
+                }
+                match ids.iter().position(|&id| id as usize >= *classes) {
+                    Some(unit) => Err(Error::Data(format!(
+                        "label of unit {unit} is {}: labels must be in 0..{classes}",
+                        ids[unit]
+                    ))),
+                    None => Ok(()),
+                }
+            }
+            Labels::Multi { bits, width } => {
+                if *width == 0 || bits.len() % width != 0 {
+                    return Err(Error::Data(format!("{} label bits are not rows of {width}", bits.len())));
+                }
+                match bits.iter().position(|&bit| bit > 1) {
+                    Some(at) => Err(Error::Data(format!(
+                        "label {} of unit {} is {}: multi-label entries are 0 or 1",
+                        at % width,
+                        at / width,
+                        bits[at]
+                    ))),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// X, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Features {
+    /// n, nodes.
+    pub rows: usize,
+    /// d, features.
+    pub cols: usize,
+    /// n x d values.
+    pub values: Vec<f32>,
+}
+
+impl Features {
+    /// Wraps a row-major matrix.
+    ///
+    /// # Errors
+    /// A length that is not rows x cols.
+    pub fn new(rows: usize, cols: usize, values: Vec<f32>) -> Result<Features> {
+        if rows.checked_mul(cols) != Some(values.len()) {
+            return Err(Error::Data(format!("{} feature values are not {rows} nodes x {cols} features", values.len())));
+        }
+        Ok(Features { rows, cols, values })
+    }
+
+    /// Divides each row by its sum (rows that sum to zero stay), as is usual for bags of words.
+    pub fn normalise_rows(&mut self) {
+        for row in self.values.chunks_exact_mut(self.cols.max(1)) {
+            let sum: f32 = row.iter().sum();
+            if sum != 0.0 {
+                row.iter_mut().for_each(|value| *value /= sum);
+            }
+        }
+    }
+
+    /// Some of the rows, in the given order.
+    pub fn rows(&self, ranges: &[Range<usize>]) -> Features {
+        let values =
+            ranges.iter().flat_map(|r| &self.values[r.start * self.cols..r.end * self.cols]).copied().collect();
+        Features { rows: ranges.iter().map(Range::len).sum(), cols: self.cols, values }
+    }
+}
+
+/// A task ready to train on.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// Shown to people and written to run directories.
+    pub name: String,
+    /// Block-diagonal over graphs.
+    pub graph: Graph,
+    /// First node of each graph, and the number of nodes at the end.
+    pub graph_ptr: Vec<usize>,
+    /// X.
+    pub features: Arc<Features>,
+    /// Labels of nodes or graphs.
+    pub labels: Labels,
+    /// Which of the two.
+    pub level: Level,
+    /// Train, validation and test units.
+    pub split: Split,
+    /// Names of the columns of X.
+    pub feature_names: Vec<String>,
+    /// Names of the classes.
+    pub class_names: Vec<String>,
+    /// The generator behind a synthetic dataset.
+    pub truth: Option<Truth>,
+}
+
+impl Dataset {
+    /// A node task on one graph, the most common case.
+    ///
+    /// # Errors
+    /// Anything that does not fit together; see [`Dataset::check`].
+    pub fn nodes(name: &str, graph: Graph, features: Features, labels: Labels, split: Split) -> Result<Dataset> {
+        let graph_ptr = vec![0, graph.nodes()];
+        Dataset::new(name, graph, graph_ptr, features, labels, Level::Node, split)
+    }
+
+    /// Any task.
+    ///
+    /// # Errors
+    /// Anything that does not fit together; see [`Dataset::check`].
+    pub fn new(
+        name: &str,
+        graph: Graph,
+        graph_ptr: Vec<usize>,
+        features: Features,
+        labels: Labels,
+        level: Level,
+        split: Split,
+    ) -> Result<Dataset> {
+        let feature_names = (0..features.cols).map(|k| format!("feature {k}")).collect();
+        let classes = match &labels {
+            Labels::Classes { classes, .. } => *classes,
+            Labels::Multi { width, .. } => *width,
+        };
+        let dataset = Dataset {
+            name: name.to_string(),
+            graph,
+            graph_ptr,
+            features: Arc::new(features),
+            labels,
+            level,
+            split,
+            feature_names,
+            class_names: (0..classes).map(|class| format!("class {class}")).collect(),
+            truth: None,
+        };
+        dataset.check()?;
+        Ok(dataset)
+    }
+
+    /// Checks that all parts fit together.
+    ///
+    /// # Errors
+    /// The first misfit, with where it is.
+    pub fn check(&self) -> Result<()> {
+        let nodes = self.graph.nodes();
+        if nodes == 0 || self.features.cols == 0 {
+            return Err(Error::Data(format!(
+                "a dataset needs at least one node and one feature, found {nodes} and {}",
+                self.features.cols
+            )));
+        }
+        if self.features.rows != nodes {
+            return Err(Error::Data(format!("{nodes} nodes but {} rows of features", self.features.rows)));
+        }
+        if let Some(at) = self.features.values.iter().position(|value| !value.is_finite()) {
+            let (node, feature) = (at / self.features.cols, at % self.features.cols);
+            return Err(Error::Data(format!(
+                "feature {feature} of node {node} is {}: features must be finite; fill or drop missing values first",
+                self.features.values[at]
+            )));
+        }
+        self.check_graph_ptr()?;
+        self.labels.check()?;
+        if self.labels.units() != self.units() {
+            return Err(Error::Data(format!("{} labels for {} labelled units", self.labels.units(), self.units())));
+        }
+        self.split.check(self.units())
+    }
+
+    fn check_graph_ptr(&self) -> Result<()> {
+        let (ptr, nodes) = (&self.graph_ptr, self.graph.nodes());
+        if ptr.len() < 2 || ptr[0] != 0 || ptr.last() != Some(&nodes) || ptr.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Error::Data(format!(
+                "graph offsets must rise from 0 to the {nodes} nodes without empty graphs"
+            )));
+        }
+        for graph in 0..self.graphs() {
+            let range = self.graph_nodes(graph);
+            for i in range.clone() {
+                if let Some((j, _)) = self.graph.adjacency().row_entries(i).find(|(j, _)| !range.contains(j)) {
+                    return Err(Error::Data(format!(
+                        "edge ({i}, {j}) leaves graph {graph}, which holds nodes {range:?}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of graphs.
+    pub fn graphs(&self) -> usize {
+        self.graph_ptr.len() - 1
+    }
+
+    /// Nodes of one graph.
+    pub fn graph_nodes(&self, graph: usize) -> Range<usize> {
+        self.graph_ptr[graph]..self.graph_ptr[graph + 1]
+    }
+
+    /// Number of labelled units: nodes or graphs.
+    pub fn units(&self) -> usize {
+        match self.level {
+            Level::Node => self.graph.nodes(),
+            Level::Graph => self.graphs(),
+        }
+    }
+
+    /// The graph that unit `unit` is, or lies in.
+    pub fn graph_of(&self, unit: usize) -> usize {
+        match self.level {
+            Level::Graph => unit,
+            Level::Node => self.graph_ptr.partition_point(|&start| start <= unit) - 1,
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! x
+/// T
+#[derive(Clone, Debug)]
+pub struct Truth {}

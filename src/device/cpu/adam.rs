@@ -1,0 +1,44 @@
+//! Adam (weight decay added to the gradient) and AdamW (weight decay taken off the parameter).
+//!
+//! g = scale * gradient (+ decay * p for Adam);  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
+//! p = p - lr * (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)   (after p = p (1 - lr * decay) for AdamW)
+
+use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep, Real};
+use rayon::prelude::*;
+
+/// Elements a task updates.
+const CHUNK: usize = 1 << 14;
+
+/// Updates parameters and both moments.
+pub fn step<T: Real>(parameters: &mut [T], first: &mut [T], second: &mut [T], gradient: &[T], step: AdamStep) {
+    let real = T::from_f64;
+    let power = step.step.min(i32::MAX as u64) as i32;
+    let (b1, b2, epsilon) = (real(ADAM_BETA1), real(ADAM_BETA2), real(ADAM_EPSILON));
+    let rate = real(step.learning_rate / (1.0 - ADAM_BETA1.powi(power)));
+    let correction = real(1.0 / (1.0 - ADAM_BETA2.powi(power)).sqrt());
+    let scale = real(step.gradient_scale);
+    let (added, shrink) = if step.decoupled {
+        (T::zero(), real(1.0 - step.learning_rate * step.weight_decay))
+    } else {
+        (real(step.weight_decay), T::one())
+    };
+    (parameters.par_chunks_mut(CHUNK))
+        .zip(first.par_chunks_mut(CHUNK))
+        .zip(second.par_chunks_mut(CHUNK))
+        .zip(gradient.par_chunks(CHUNK))
+        .for_each(|(((p, m), v), g)| {
+            for i in 0..p.len() {
+                let g = scale * g[i] + added * p[i];
+                m[i] = b1 * m[i] + (T::one() - b1) * g;
+                v[i] = b2 * v[i] + (T::one() - b2) * g * g;
+                p[i] = p[i] * shrink - rate * m[i] / (v[i].sqrt() * correction + epsilon);
+            }
+        });
+}
+
+/// Euclidean norm, in f64.
+pub fn norm<T: Real>(values: &[T]) -> f64 {
+    let partial: Vec<f64> =
+        values.par_chunks(CHUNK).map(|chunk| chunk.iter().map(|v| v.widen() * v.widen()).sum()).collect();
+    partial.iter().sum::<f64>().sqrt()
+}

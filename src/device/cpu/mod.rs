@@ -1,0 +1,252 @@
+//! The native CPU device: rayon over fixed chunks of work, SIMD chosen at run time, f32 or f64.
+//!
+//! Invariant: every sum is taken in an order that depends on sizes only, never on the number of threads, so the same
+//! seed gives the same bits on any number of them.
+
+mod adam;
+mod expert;
+mod hop_weights;
+mod inputs;
+mod loss;
+mod monb;
+mod panels;
+mod points;
+mod propagate;
+mod readout;
+mod route;
+
+use super::{AdamStep, Device, Dropout, Real, Routing};
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::model::Layout;
+pub use inputs::CpuInputs;
+pub use panels::Panels;
+use std::marker::PhantomData;
+
+/// Rows a task handles at a time where results of tasks are combined.
+const ROW_CHUNK: usize = 4096;
+
+/// The native device. It has no state: memory is ordinary memory, threads are the current rayon pool's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu<T> {
+    real: PhantomData<T>,
+}
+
+impl<T: Real> Cpu<T> {
+    /// The device.
+    pub fn new() -> Self {
+        Cpu { real: PhantomData }
+    }
+}
+
+/// Runs `work` compiled for the best instruction set this processor has.
+#[inline(always)]
+fn simd<R>(work: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(work)
+}
+
+fn sigmoid<T: Real>(x: T) -> T {
+    // Both branches keep the exponent negative, so nothing overflows.
+    if x >= T::zero() {
+        T::one() / (T::one() + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (T::one() + e)
+    }
+}
+
+impl<T: Real> Device for Cpu<T> {
+    type Real = T;
+    type Buffer = Vec<T>;
+    type Indices = Vec<u32>;
+    type Matrix = Panels<T>;
+    type Inputs = CpuInputs<T>;
+
+    fn name(&self) -> String {
+        format!("cpu ({} threads, {})", rayon::current_num_threads(), instruction_set())
+    }
+
+    fn inputs(&self, batch: &Batch) -> Result<CpuInputs<T>> {
+        Ok(CpuInputs::new(batch))
+    }
+
+    fn upload(&self, values: &[T]) -> Result<Vec<T>> {
+        Ok(values.to_vec())
+    }
+
+    fn zeros(&self, length: usize) -> Result<Vec<T>> {
+        Ok(vec![T::zero(); length])
+    }
+
+    fn clear(&self, buffer: &mut Vec<T>) -> Result<()> {
+        buffer.fill(T::zero());
+        Ok(())
+    }
+
+    fn indices(&self, length: usize) -> Result<Vec<u32>> {
+        Ok(vec![0; length])
+    }
+
+    fn matrix(&self, nodes: usize, features: usize) -> Result<Panels<T>> {
+        Ok(Panels::zeros(nodes, features))
+    }
+
+    fn download(&self, buffer: &Vec<T>) -> Result<Vec<T>> {
+        Ok(buffer.clone())
+    }
+
+    fn download_indices(&self, indices: &Vec<u32>) -> Result<Vec<u32>> {
+        Ok(indices.clone())
+    }
+
+    fn download_matrix(&self, matrix: &Panels<T>) -> Result<Vec<T>> {
+        Ok(matrix.to_row_major())
+    }
+
+    fn scratch_bytes(&self, nodes: usize, features: usize, hops: usize) -> usize {
+        propagate::scratch_bytes::<T>(nodes, features, hops)
+    }
+
+    fn route_forward(
+        &self,
+        routing: &mut Routing<Self>,
+        parameters: &Vec<T>,
+        noise: Option<&Vec<T>>,
+        layout: &Layout,
+    ) -> Result<()> {
+        route::forward(routing, parameters, noise.map(Vec::as_slice), layout);
+        Ok(())
+    }
+
+    fn route_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        d_gates: &Vec<T>,
+        routing: &Routing<Self>,
+        parameters: &Vec<T>,
+        noise: Option<&Vec<T>>,
+        layout: &Layout,
+    ) -> Result<()> {
+        route::backward(gradient, d_gates, routing, parameters, noise.map(Vec::as_slice), layout);
+        Ok(())
+    }
+
+    fn hop_weights_forward(&self, hop_weights: &mut Vec<T>, parameters: &Vec<T>, layout: &Layout) -> Result<()> {
+        hop_weights::forward(hop_weights, &parameters[layout.hop_logits.clone()], &layout.architecture);
+        Ok(())
+    }
+
+    fn hop_weights_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        d_hop_weights: &Vec<T>,
+        hop_weights: &Vec<T>,
+        parameters: &Vec<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let range = layout.hop_logits.clone();
+        let d_logits = &mut gradient[range.clone()];
+        hop_weights::backward(d_logits, d_hop_weights, hop_weights, &parameters[range], &layout.architecture);
+        Ok(())
+    }
+
+    fn monb_forward(
+        &self,
+        responses: &mut Panels<T>,
+        inputs: &CpuInputs<T>,
+        routing: &Routing<Self>,
+        parameters: &Vec<T>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        monb::forward(responses, inputs, routing, parameters, dropout, layout);
+        Ok(())
+    }
+
+    fn monb_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        d_gates: &mut Vec<T>,
+        d_responses: &Panels<T>,
+        inputs: &CpuInputs<T>,
+        routing: &Routing<Self>,
+        parameters: &Vec<T>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        monb::backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout);
+        Ok(())
+    }
+
+    fn propagate_forward(
+        &self,
+        state: &mut Panels<T>,
+        responses: &Panels<T>,
+        hop_weights: &Vec<T>,
+        inputs: &CpuInputs<T>,
+    ) -> Result<()> {
+        propagate::forward(state, responses, hop_weights, inputs);
+        Ok(())
+    }
+
+    fn propagate_backward(
+        &self,
+        gradient: &mut Panels<T>,
+        d_hop_weights: &mut Vec<T>,
+        responses: &Panels<T>,
+        hop_weights: &Vec<T>,
+        inputs: &CpuInputs<T>,
+    ) -> Result<()> {
+        propagate::backward(gradient, d_hop_weights, responses, hop_weights, inputs);
+        Ok(())
+    }
+
+    fn readout_forward(
+        &self,
+        logits: &mut Vec<T>,
+        state: &Panels<T>,
+        parameters: &Vec<T>,
+        inputs: &CpuInputs<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        readout::forward(logits, state, parameters, inputs, layout);
+        Ok(())
+    }
+
+    fn readout_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        state: &mut Panels<T>,
+        d_logits: &Vec<T>,
+        parameters: &Vec<T>,
+        inputs: &CpuInputs<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        readout::backward(gradient, state, d_logits, parameters, inputs, layout);
+        Ok(())
+    }
+
+    fn loss(&self, d_logits: &mut Vec<T>, logits: &Vec<T>, inputs: &CpuInputs<T>) -> Result<f64> {
+        Ok(loss::loss(d_logits, logits, inputs))
+    }
+
+    fn norm(&self, buffer: &Vec<T>) -> Result<f64> {
+        Ok(adam::norm(buffer))
+    }
+
+    fn adam(
+        &self,
+        parameters: &mut Vec<T>,
+        first_moment: &mut Vec<T>,
+        second_moment: &mut Vec<T>,
+        gradient: &Vec<T>,
+        step: AdamStep,
+    ) -> Result<()> {
+        adam::step(parameters, first_moment, second_moment, gradient, step);
+        Ok(())
+    }
+}
+
+fn instruction_set() -> String {
+    format!("{:?}", pulp::Arch::new()).split(['(', ' ']).next().unwrap_or("scalar").to_lowercase()
+}

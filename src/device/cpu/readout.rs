@@ -1,0 +1,86 @@
+//! The linear head, and the sum over each graph for graph tasks.
+//!
+//! Forward   Z = H Wo (nodes x L); logits = beta + Z for nodes, beta + sum of Z over its nodes for a graph
+//! Backward  dZ = dlogits of the node, or of its graph; dWo = H^T dZ; dbeta = column sums of dlogits; dH = dZ Wo^T
+
+use super::panels::{Panel, Panels};
+use super::{CpuInputs, ROW_CHUNK};
+use crate::datasets::Level;
+use crate::device::Real;
+use crate::device::gemm::{View, gemm};
+use crate::model::Layout;
+use rayon::prelude::*;
+use std::borrow::Cow;
+
+/// logits = ...
+pub fn forward<T: Real>(logits: &mut [T], state: &Panels<T>, parameters: &[T], inputs: &CpuInputs<T>, layout: &Layout) {
+    let outputs = layout.architecture.outputs;
+    let weight = &parameters[layout.readout_weight.clone()];
+    let bias = &parameters[layout.readout_bias.clone()];
+    match inputs.level {
+        Level::Node => {
+            logits.chunks_exact_mut(outputs).for_each(|row| row.copy_from_slice(bias));
+            add_products(logits, state, weight, outputs);
+        }
+        Level::Graph => {
+            let mut nodes = vec![T::zero(); state.rows() * outputs];
+            add_products(&mut nodes, state, weight, outputs);
+            for (row, range) in logits.chunks_exact_mut(outputs).zip(inputs.graph_ptr.windows(2)) {
+                row.copy_from_slice(bias);
+                for node in nodes[range[0] * outputs..range[1] * outputs].chunks_exact(outputs) {
+                    row.iter_mut().zip(node).for_each(|(sum, &value)| *sum += value);
+                }
+            }
+        }
+    }
+}
+
+/// Readout gradients += ..., `state` = dH.
+pub fn backward<T: Real>(
+    gradient: &mut [T],
+    state: &mut Panels<T>,
+    d_logits: &[T],
+    parameters: &[T],
+    inputs: &CpuInputs<T>,
+    layout: &Layout,
+) {
+    let (outputs, rows) = (layout.architecture.outputs, state.rows());
+    for row in d_logits.chunks_exact(outputs) {
+        gradient[layout.readout_bias.clone()].iter_mut().zip(row).for_each(|(sum, &value)| *sum += value);
+    }
+    let d_nodes: Cow<'_, [T]> = match inputs.level {
+        Level::Node => d_logits.into(),
+        Level::Graph => {
+            let mut d_nodes = Vec::with_capacity(rows * outputs);
+            for (row, range) in d_logits.chunks_exact(outputs).zip(inputs.graph_ptr.windows(2)) {
+                (range[0]..range[1]).for_each(|_| d_nodes.extend_from_slice(row));
+            }
+            d_nodes.into()
+        }
+    };
+    let weight = &parameters[layout.readout_weight.clone()];
+    let d_weight: Vec<Vec<T>> = state
+        .panels_mut()
+        .map(|Panel { first, width, data }| {
+            let mut d_weight = vec![T::zero(); width * outputs];
+            let d_nodes = View::new(&d_nodes, rows, outputs);
+            gemm(&mut d_weight, View::new(data, rows, width).transposed(), d_nodes, false);
+            let weight = View::new(&weight[first * outputs..], width, outputs);
+            gemm(data, d_nodes, weight.transposed(), false);
+            d_weight
+        })
+        .collect();
+    let flat = d_weight.iter().flatten();
+    gradient[layout.readout_weight.clone()].iter_mut().zip(flat).for_each(|(sum, &value)| *sum += value);
+}
+
+/// out += H Wo, a chunk of rows at a time, panels in order.
+fn add_products<T: Real>(out: &mut [T], state: &Panels<T>, weight: &[T], outputs: usize) {
+    out.par_chunks_mut(ROW_CHUNK / 8 * outputs).enumerate().for_each(|(chunk, out)| {
+        let (first_row, rows) = (chunk * ROW_CHUNK / 8, out.len() / outputs);
+        for Panel { first, width, data } in state.panels_in_order() {
+            let block = View::new(&data[first_row * width..], rows, width);
+            gemm(out, block, View::new(&weight[first * outputs..], width, outputs), true);
+        }
+    });
+}

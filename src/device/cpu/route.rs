@@ -1,0 +1,85 @@
+//! Routing of features to experts.
+//!
+//! Forward   N = e Wn, Q = e Wg + eps * sigmoid(N); top m of Q in each row, ties to the lower expert; pi = sigmoid(Q)
+//! Backward  dQ = dpi * pi (1 - pi), dN = dQ * eps * sigmoid(N) (1 - sigmoid(N)) on the chosen entries;
+//!           de += dQ Wg^T + dN Wn^T, dWg += e^T dQ, dWn += e^T dN
+
+use super::{Cpu, sigmoid};
+use crate::device::{Real, Routing};
+use crate::model::Layout;
+use rayon::prelude::*;
+
+/// experts, gates, noise_scale = ...
+pub fn forward<T: Real>(routing: &mut Routing<Cpu<T>>, parameters: &[T], noise: Option<&[T]>, layout: &Layout) {
+    let (q, c, m) = sizes(layout);
+    let embeddings = &parameters[layout.embeddings.clone()];
+    let gate = &parameters[layout.router_gate.clone()];
+    let noisy = &parameters[layout.router_noise.clone()];
+    (routing.experts.par_chunks_mut(m))
+        .zip(routing.gates.par_chunks_mut(m))
+        .zip(routing.noise_scale.par_chunks_mut(m))
+        .zip(embeddings.par_chunks(q))
+        .enumerate()
+        .for_each(|(k, (((experts, gates), noise_scale), embedding))| {
+            let mut scores = vec![T::zero(); c];
+            let mut scales = vec![T::zero(); c];
+            for (j, &e) in embedding.iter().enumerate() {
+                for expert in 0..c {
+                    scores[expert] += e * gate[j * c + expert];
+                    scales[expert] += e * noisy[j * c + expert];
+                }
+            }
+            for expert in 0..c {
+                scales[expert] = sigmoid(scales[expert]);
+                if let Some(noise) = noise {
+                    scores[expert] += noise[k * c + expert] * scales[expert];
+                }
+            }
+            for slot in 0..m {
+                // Strictly greater, so a tie stays with the lower index.
+                let mut best = usize::MAX;
+                for expert in 0..c {
+                    let taken = experts[..slot].contains(&(expert as u32));
+                    if !taken && (best == usize::MAX || scores[expert] > scores[best]) {
+                        best = expert;
+                    }
+                }
+                experts[slot] = best as u32;
+                gates[slot] = sigmoid(scores[best]);
+                noise_scale[slot] = scales[best];
+            }
+        });
+}
+
+/// Gradients of embeddings and router += ...
+pub fn backward<T: Real>(
+    gradient: &mut [T],
+    d_gates: &[T],
+    routing: &Routing<Cpu<T>>,
+    parameters: &[T],
+    noise: Option<&[T]>,
+    layout: &Layout,
+) {
+    let (q, c, m) = sizes(layout);
+    let one = T::one();
+    for (at, &d_gate) in d_gates.iter().enumerate() {
+        let (k, expert) = (at / m, routing.experts[at] as usize);
+        let (pi, scale) = (routing.gates[at], routing.noise_scale[at]);
+        let d_score = d_gate * pi * (one - pi);
+        let eps = noise.map_or(T::zero(), |noise| noise[k * c + expert]);
+        let d_noise = d_score * eps * scale * (one - scale);
+        for j in 0..q {
+            let e = layout.embeddings.start + k * q + j;
+            let gate = layout.router_gate.start + j * c + expert;
+            let noisy = layout.router_noise.start + j * c + expert;
+            gradient[e] += d_score * parameters[gate] + d_noise * parameters[noisy];
+            gradient[gate] += d_score * parameters[e];
+            gradient[noisy] += d_noise * parameters[e];
+        }
+    }
+}
+
+fn sizes(layout: &Layout) -> (usize, usize, usize) {
+    let a = &layout.architecture;
+    (a.embedding, a.experts, a.active)
+}

@@ -1,0 +1,245 @@
+//! Where the arithmetic happens: one trait, one method an op.
+//!
+//! [`crate::model`] writes the forward and backward pass once over [`Device`]; the native CPU implementation is
+//! [`cpu::Cpu`]. Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to
+//! (`+=`), activations are overwritten (`=`).
+
+pub mod cpu;
+pub mod gemm;
+mod real;
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::model::Layout;
+use crate::seed::Stream;
+pub use real::Real;
+
+/// Where dropout acts while training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DropoutPlace {
+    /// Nowhere.
+    None,
+    /// Entries of X: zero with probability p, else scaled by 1 / (1 - p).
+    #[default]
+    Input,
+    /// Whole responses: f_k is zero for every node with probability p, else scaled by 1 / (1 - p).
+    Feature,
+    /// Hidden units of the experts, separately for every node and feature.
+    Hidden,
+}
+
+/// Dropout of one training step. Masks are a function of the stream, so the backward pass sees the same ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout {
+    /// Where.
+    pub place: DropoutPlace,
+    /// Probability of dropping, in [0, 1).
+    pub rate: f64,
+    /// Source of the masks.
+    pub stream: Stream,
+}
+
+impl Dropout {
+    /// Whether entry `index` is dropped.
+    #[inline(always)]
+    pub fn drops(&self, index: u64) -> bool {
+        u64::from(self.stream.bits(index)) < (self.rate * 4_294_967_296.0) as u64
+    }
+
+    /// What a kept entry is multiplied by.
+    pub fn scale(&self) -> f64 {
+        1.0 / (1.0 - self.rate)
+    }
+}
+
+/// Which experts each feature uses, and how strongly; m slots a feature.
+pub struct Routing<D: Device + ?Sized> {
+    /// Chosen expert of each slot, d x m, best first.
+    pub experts: D::Indices,
+    /// pi: sigmoid(Q) of each slot, d x m.
+    pub gates: D::Buffer,
+    /// sigmoid(N) of each slot, d x m; the scale of the routing noise.
+    pub noise_scale: D::Buffer,
+}
+
+/// One Adam step.
+#[derive(Clone, Copy, Debug)]
+pub struct AdamStep {
+    /// Step size of this step.
+    pub learning_rate: f64,
+    /// Added to the gradient (Adam) or taken off the parameter directly (AdamW).
+    pub weight_decay: f64,
+    /// AdamW.
+    pub decoupled: bool,
+    /// 1 for the first step.
+    pub step: u64,
+    /// Factor on the gradient: 1, or less where its norm is clipped.
+    pub gradient_scale: f64,
+}
+
+/// Decay of the first-moment average.
+pub const ADAM_BETA1: f64 = 0.9;
+/// Decay of the second-moment average.
+pub const ADAM_BETA2: f64 = 0.999;
+/// Keeps the division finite.
+pub const ADAM_EPSILON: f64 = 1e-8;
+/// Keeps hop weights defined where every hop logit is zero.
+pub const HOP_EPSILON: f64 = 1e-8;
+
+/// The ops of a training step.
+pub trait Device: Sync {
+    /// f32, or f64 to check gradients.
+    type Real: Real;
+    /// A flat array.
+    type Buffer: Send + Sync;
+    /// A flat array of small integers.
+    type Indices: Send + Sync;
+    /// A nodes x features matrix, in whatever layout suits the device.
+    type Matrix: Send + Sync;
+    /// A [`Batch`] made resident: walk, features, graph offsets and targets.
+    type Inputs: Send + Sync;
+
+    /// For people.
+    fn name(&self) -> String;
+    /// Makes a batch resident.
+    fn inputs(&self, batch: &Batch) -> Result<Self::Inputs>;
+    /// Copies to the device.
+    fn upload(&self, values: &[Self::Real]) -> Result<Self::Buffer>;
+    /// A zeroed array.
+    fn zeros(&self, length: usize) -> Result<Self::Buffer>;
+    /// Sets every element to zero.
+    fn clear(&self, buffer: &mut Self::Buffer) -> Result<()>;
+    /// Zeroed indices.
+    fn indices(&self, length: usize) -> Result<Self::Indices>;
+    /// A zeroed matrix.
+    fn matrix(&self, nodes: usize, features: usize) -> Result<Self::Matrix>;
+    /// Copies back.
+    fn download(&self, buffer: &Self::Buffer) -> Result<Vec<Self::Real>>;
+    /// Copies indices back.
+    fn download_indices(&self, indices: &Self::Indices) -> Result<Vec<u32>>;
+    /// Copies a matrix back, row-major.
+    fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
+    /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.
+    fn scratch_bytes(&self, nodes: usize, features: usize, hops: usize) -> usize;
+
+    /// Q = e Wg + noise * sigmoid(e Wn); top m of each row (ties: lower expert); gate = sigmoid(Q).
+    fn route_forward(
+        &self,
+        routing: &mut Routing<Self>,
+        parameters: &Self::Buffer,
+        noise: Option<&Self::Buffer>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Gradients of embeddings and router from d_gates (d x m).
+    fn route_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        d_gates: &Self::Buffer,
+        routing: &Routing<Self>,
+        parameters: &Self::Buffer,
+        noise: Option<&Self::Buffer>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// theta (T x d) from hop logits.
+    fn hop_weights_forward(
+        &self,
+        hop_weights: &mut Self::Buffer,
+        parameters: &Self::Buffer,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Gradient of hop logits from d_hop_weights (T x d).
+    fn hop_weights_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        d_hop_weights: &Self::Buffer,
+        hop_weights: &Self::Buffer,
+        parameters: &Self::Buffer,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// F[i,k] = a_k . sum over slots of gate * psi_expert(x[i,k]).
+    fn monb_forward(
+        &self,
+        responses: &mut Self::Matrix,
+        inputs: &Self::Inputs,
+        routing: &Routing<Self>,
+        parameters: &Self::Buffer,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Gradients of experts and coefficients, and d_gates (d x m), from dF. Activations are recomputed.
+    #[allow(clippy::too_many_arguments)] // what a kernel launch takes
+    fn monb_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        d_gates: &mut Self::Buffer,
+        d_responses: &Self::Matrix,
+        inputs: &Self::Inputs,
+        routing: &Routing<Self>,
+        parameters: &Self::Buffer,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// H = sum over t of theta_t (*) M^t F, one hop at a time.
+    fn propagate_forward(
+        &self,
+        state: &mut Self::Matrix,
+        responses: &Self::Matrix,
+        hop_weights: &Self::Buffer,
+        inputs: &Self::Inputs,
+    ) -> Result<()>;
+
+    /// In: `gradient` = dH. Out: `gradient` = dF = sum over t of theta_t (*) (M^T)^t dH, and
+    /// d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>. No forward state but F is needed.
+    fn propagate_backward(
+        &self,
+        gradient: &mut Self::Matrix,
+        d_hop_weights: &mut Self::Buffer,
+        responses: &Self::Matrix,
+        hop_weights: &Self::Buffer,
+        inputs: &Self::Inputs,
+    ) -> Result<()>;
+
+    /// logits = beta + H Wo, summed over each graph for graph tasks.
+    fn readout_forward(
+        &self,
+        logits: &mut Self::Buffer,
+        state: &Self::Matrix,
+        parameters: &Self::Buffer,
+        inputs: &Self::Inputs,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// In: `state` = H. Out: `state` = dH, and the readout gradients.
+    fn readout_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        state: &mut Self::Matrix,
+        d_logits: &Self::Buffer,
+        parameters: &Self::Buffer,
+        inputs: &Self::Inputs,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Mean cross-entropy over the batch's targets, and its gradient by the logits.
+    fn loss(&self, d_logits: &mut Self::Buffer, logits: &Self::Buffer, inputs: &Self::Inputs) -> Result<f64>;
+
+    /// Euclidean norm.
+    fn norm(&self, buffer: &Self::Buffer) -> Result<f64>;
+
+    /// One Adam or AdamW step over all parameters.
+    fn adam(
+        &self,
+        parameters: &mut Self::Buffer,
+        first_moment: &mut Self::Buffer,
+        second_moment: &mut Self::Buffer,
+        gradient: &Self::Buffer,
+        step: AdamStep,
+    ) -> Result<()>;
+}

@@ -1,0 +1,41 @@
+//! Writing files so that a crash, a full disk or a kill leaves either the old file or the new one, never half of one.
+
+use crate::error::{Error, Result};
+use std::io::Write;
+use std::path::Path;
+
+/// Writes beside `path`, flushes to disk, then renames over it.
+///
+/// # Errors
+/// The directory is not writable or the disk is full; nothing is left behind.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".writing-");
+    #[cfg(unix)]
+    {
+        // A temporary file is private by default; a result is an ordinary file.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(directory).map_err(Error::io("write to", directory))?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io("write", path))?;
+    file.persist(path).map_err(|failed| Error::io("write", path)(failed.error))?;
+    Ok(())
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// It is missing or unreadable.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(Error::io("read", path))
+}
+
+/// Reads a whole text file.
+///
+/// # Errors
+/// It is missing, unreadable or not UTF-8.
+pub fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(Error::io("read", path))
+}

@@ -1,0 +1,129 @@
+//! Train, validation and test sets over labelled units (nodes, or graphs for graph tasks).
+
+use crate::error::{Error, Result};
+use crate::seed::{Purpose, Stream};
+
+/// Unit ids of each part; parts are disjoint, train is not empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Units whose labels are fitted.
+    pub train: Vec<u32>,
+    /// Units that choose the epoch.
+    pub valid: Vec<u32>,
+    /// Units that are only scored.
+    pub test: Vec<u32>,
+}
+
+impl Split {
+    /// `per_class` units of each class to train on, then `valid` and `test` of the rest.
+    ///
+    /// # Errors
+    /// A class with too few units, or too few left over.
+    pub fn per_class(classes: &[u32], per_class: usize, valid: usize, test: usize, seed: u64) -> Result<Split> {
+        let order = shuffled(classes.len(), seed);
+        let class_count = classes.iter().max().map_or(0, |&c| c as usize + 1);
+        let mut taken = vec![0; class_count];
+        let (mut train, mut rest) = (Vec::new(), Vec::new());
+        for unit in order {
+            let class = classes[unit as usize] as usize;
+            if taken[class] < per_class {
+                taken[class] += 1;
+                train.push(unit);
+            } else {
+                rest.push(unit);
+            }
+        }
+        if let Some(class) = taken.iter().position(|&count| count < per_class) {
+            return Err(Error::Data(format!(
+                "a split with {per_class} per class was asked for, class {class} has only {} units",
+                taken[class]
+            )));
+        }
+        if rest.len() < valid + test {
+            return Err(Error::Data(format!(
+                "a split with {valid} validation and {test} test units was asked for, {} units are left",
+                rest.len()
+            )));
+        }
+        let test = rest[valid..valid + test].to_vec();
+        rest.truncate(valid);
+        Ok(Split { train, valid: rest, test })
+    }
+
+    /// Random parts in the given proportions, for example [60, 20, 20].
+    pub fn fractions(units: usize, parts: [f64; 3], seed: u64) -> Split {
+        let order = shuffled(units, seed);
+        let total: f64 = parts.iter().sum();
+        let train_end = (units as f64 * parts[0] / total).round() as usize;
+        let valid_end = ((units as f64 * (parts[0] + parts[1]) / total).round() as usize).min(units);
+        Split {
+            train: order[..train_end].to_vec(),
+            valid: order[train_end..valid_end].to_vec(),
+            test: order[valid_end..].to_vec(),
+        }
+    }
+
+    /// Checks ids and disjointness.
+    ///
+    /// # Errors
+    /// An id out of range, a unit in two parts, or no unit to train on.
+    pub fn check(&self, units: usize) -> Result<()> {
+        let mut part_of = vec![""; units];
+        for (name, ids) in [("train", &self.train), ("validation", &self.valid), ("test", &self.test)] {
+            for &unit in ids {
+                match part_of.get_mut(unit as usize) {
+                    None => return Err(Error::Data(format!("{name} split has id {unit}, there are {units} units"))),
+                    Some(part) if !part.is_empty() => {
+                        return Err(Error::Data(format!("unit {unit} is in the {part} split and in the {name} split")));
+                    }
+                    Some(part) => *part = name,
+                }
+            }
+        }
+        if self.train.is_empty() {
+            return Err(Error::Data(
+                "the train split is empty: at least one labelled node or graph is needed to train on".into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn shuffled(units: usize, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..units as u32).collect();
+    Stream::new(seed, Purpose::Splits, 0).rng().shuffle(&mut order);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn per_class_takes_the_same_number_of_each() {
+        let classes: Vec<u32> = (0..100).map(|i| if i < 70 { 0 } else { 1 }).collect();
+        let split = Split::per_class(&classes, 10, 20, 30, 1).unwrap();
+        split.check(100).unwrap();
+        let ones = split.train.iter().filter(|&&i| classes[i as usize] == 1).count();
+        assert_eq!((split.train.len(), ones, split.valid.len(), split.test.len()), (20, 10, 20, 30));
+        assert!(Split::per_class(&classes, 40, 0, 0, 1).unwrap_err().to_string().contains("class 1 has only 30"));
+        assert!(Split::per_class(&classes, 10, 50, 50, 1).unwrap_err().to_string().contains("80 units are left"));
+    }
+
+    #[test]
+    fn fractions_cover_everything_once_and_follow_the_seed() {
+        let split = Split::fractions(101, [60.0, 20.0, 20.0], 4);
+        split.check(101).unwrap();
+        assert_eq!((split.train.len(), split.valid.len(), split.test.len()), (61, 20, 20));
+        assert_eq!(split, Split::fractions(101, [60.0, 20.0, 20.0], 4));
+        assert_ne!(split, Split::fractions(101, [60.0, 20.0, 20.0], 5));
+    }
+
+    #[test]
+    fn overlap_range_and_emptiness_are_refused() {
+        let split = |train: &[u32], valid: &[u32]| Split { train: train.to_vec(), valid: valid.to_vec(), test: vec![] };
+        assert!(split(&[0], &[0]).check(2).unwrap_err().to_string().contains("train split and in the validation"));
+        assert!(split(&[2], &[]).check(2).unwrap_err().to_string().contains("id 2"));
+        assert!(split(&[], &[0]).check(2).unwrap_err().to_string().contains("train split is empty"));
+    }
+}

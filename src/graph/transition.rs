@@ -1,0 +1,171 @@
+//! The random walk M = D^-1 A that carries feature responses from node to node.
+//!
+//! Invariant: every row of M sums to 1. A node without neighbours steps to itself.
+
+use super::{Csr, Graph};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// How the walk is derived from the adjacency matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Walk {
+    /// Add a self-loop of weight 1 to every node that has none.
+    pub self_loops: bool,
+    /// Use (I + M) / 2, the walk that stays put half of the time.
+    pub lazy: bool,
+}
+
+/// A row-stochastic matrix, kept as unscaled weights plus the degree of each row.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    /// A with every row non-empty.
+    matrix: Csr,
+    /// A^T; `None` where A is symmetric.
+    transposed: Option<Csr>,
+    /// Row sums of A.
+    degree: Vec<f64>,
+}
+
+impl Transition {
+    /// Derives the walk of a graph.
+    pub fn new(graph: &Graph, walk: Walk) -> Transition {
+        let adjacency = graph.adjacency();
+        let isolated = |i: usize| adjacency.row(i).is_empty();
+        let needs_entries = walk.self_loops || walk.lazy || (0..graph.nodes()).any(isolated);
+        let matrix = if needs_entries { with_loops(adjacency, walk) } else { adjacency.clone() };
+        let degree =
+            (0..matrix.rows()).map(|i| matrix.row_entries(i).map(|(_, weight)| f64::from(weight)).sum()).collect();
+        // Loops sit on the diagonal: they never break symmetry.
+        let transposed = (!graph.is_symmetric()).then(|| matrix.transposed());
+        Transition { matrix, transposed, degree }
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.matrix.rows()
+    }
+
+    /// A: node i reads from the columns of row i, each scaled by weight / degree(i).
+    pub fn matrix(&self) -> &Csr {
+        &self.matrix
+    }
+
+    /// A^T (A itself where it is symmetric).
+    pub fn transposed(&self) -> &Csr {
+        self.transposed.as_ref().unwrap_or(&self.matrix)
+    }
+
+    /// Row sums of A, all > 0.
+    pub fn degree(&self) -> &[f64] {
+        &self.degree
+    }
+
+    /// The walk on some of the graphs of a block-diagonal set, in the given order.
+    pub fn blocks(&self, ranges: &[Range<usize>]) -> Transition {
+        Transition {
+            matrix: self.matrix.blocks(ranges),
+            transposed: self.transposed.as_ref().map(|t| t.blocks(ranges)),
+            degree: ranges.iter().flat_map(|range| &self.degree[range.clone()]).copied().collect(),
+        }
+    }
+
+    /// Bytes of the arrays the kernels read.
+    pub fn bytes(&self) -> usize {
+        let csr = |m: &Csr| 8 * m.row_ptr.len() + 4 * m.entries() * (1 + usize::from(m.weights.is_some()));
+        csr(&self.matrix) + self.transposed.as_ref().map_or(0, csr) + 8 * self.degree.len()
+    }
+}
+
+/// Adds the diagonal entries that isolated nodes, self-loops and the lazy walk ask for.
+fn with_loops(adjacency: &Csr, walk: Walk) -> Csr {
+    // (I + D^-1 A) / 2 is the plain walk on D + A, so a lazy walk is a weighted self-loop.
+    let weighted = adjacency.weights.is_some() || walk.lazy;
+    let mut entries = Vec::with_capacity(adjacency.entries() + adjacency.rows());
+    for i in 0..adjacency.rows() {
+        let row = entries.len();
+        entries.extend(adjacency.row_entries(i).map(|(j, weight)| (i as u32, j as u32, weight)));
+        let has_loop = entries[row..].iter().any(|&(i, j, _)| i == j);
+        if (walk.self_loops && !has_loop) || entries.len() == row {
+            entries.push((i as u32, i as u32, 1.0));
+        }
+        if walk.lazy {
+            let degree: f64 = entries[row..].iter().map(|&(.., weight)| f64::from(weight)).sum();
+            entries.push((i as u32, i as u32, degree as f32));
+        }
+    }
+    Csr::from_entries(adjacency.rows(), &entries, weighted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Direction;
+
+    fn dense(transition: &Transition) -> Vec<Vec<f64>> {
+        let n = transition.nodes();
+        let mut rows = vec![vec![0.0; n]; n];
+        for (i, row) in rows.iter_mut().enumerate() {
+            for (j, weight) in transition.matrix().row_entries(i) {
+                row[j] = f64::from(weight) / transition.degree()[i];
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn rows_sum_to_one_and_isolated_nodes_stay_put() {
+        // 0 - 1 - 2, node 3 alone
+        let graph = Graph::from_edges(4, &[(0, 1), (1, 2), (1, 0)], None, Direction::Undirected).unwrap();
+        assert_eq!(graph.directed_edges(), 4);
+        let walk = dense(&Transition::new(&graph, Walk::default()));
+        assert_eq!(walk[0], [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(walk[1], [0.5, 0.0, 0.5, 0.0]);
+        assert_eq!(walk[3], [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn weighted_duplicates_are_summed() {
+        let edges = [(0, 1), (0, 2), (0, 1)];
+        let graph = Graph::from_edges(3, &edges, Some(&[1.0, 1.0, 2.0]), Direction::Directed).unwrap();
+        let walk = dense(&Transition::new(&graph, Walk::default()));
+        assert_eq!(walk[0], [0.0, 0.75, 0.25]);
+        assert_eq!(walk[1], [0.0, 1.0, 0.0]); // a sink steps to itself
+    }
+
+    #[test]
+    fn the_lazy_walk_stays_half_of_the_time() {
+        let graph = Graph::from_edges(3, &[(0, 1), (1, 2)], None, Direction::Undirected).unwrap();
+        let walk = dense(&Transition::new(&graph, Walk { lazy: true, self_loops: false }));
+        assert_eq!(walk[1], [0.25, 0.5, 0.25]);
+        let loops = dense(&Transition::new(&graph, Walk { lazy: false, self_loops: true }));
+        assert_eq!(loops[0], [0.5, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn blocks_equal_the_walk_of_each_graph() {
+        let edges = [(0, 1), (2, 3), (3, 4), (4, 2), (5, 6)];
+        let graph = Graph::from_edges(7, &edges, None, Direction::Directed).unwrap();
+        let whole = Transition::new(&graph, Walk::default());
+        let part = whole.blocks(&[5..7, 2..5]);
+        assert_eq!(part.nodes(), 5);
+        assert_eq!(part.matrix().col_idx, [1, 1, 3, 4, 2]);
+        assert_eq!(part.transposed(), &part.matrix().transposed());
+    }
+
+    #[test]
+    fn from_csr_refuses_broken_rows() {
+        let csr = |row_ptr: &[u64], col_idx: &[u32]| Csr {
+            row_ptr: row_ptr.to_vec(),
+            col_idx: col_idx.to_vec(),
+            weights: None,
+        };
+        assert!(Graph::from_csr(csr(&[0, 1, 2], &[1, 0])).unwrap().is_symmetric());
+        assert!(!Graph::from_csr(csr(&[0, 1, 1], &[1])).unwrap().is_symmetric());
+        for (row_ptr, col_idx) in
+            [(&[0, 2, 1, 2][..], &[0, 1][..]), (&[0, 1], &[1]), (&[0, 2], &[0, 0]), (&[0, 3], &[0]), (&[], &[])]
+        {
+            assert!(Graph::from_csr(csr(row_ptr, col_idx)).is_err(), "{row_ptr:?} {col_idx:?}");
+        }
+    }
+}
