@@ -1,1 +1,5 @@
-fn main() {}
+//! All commands; see `harmonia --help`.
+
+fn main() -> std::process::ExitCode {
+    harmonia::cli::harmonia()
+}

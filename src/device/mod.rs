@@ -104,6 +104,8 @@ pub trait Device: Sync {
     fn name(&self) -> String;
     /// Makes a batch resident.
     fn inputs(&self, batch: &Batch) -> Result<Self::Inputs>;
+    /// Gives resident inputs the targets of `batch`, which has the same nodes.
+    fn retarget(&self, inputs: &mut Self::Inputs, batch: &Batch) -> Result<()>;
     /// Copies to the device.
     fn upload(&self, values: &[Self::Real]) -> Result<Self::Buffer>;
     /// A zeroed array.

@@ -2,22 +2,29 @@
 //!
 //! | group | start |
 //! |---|---|
-//! | experts, weights and biases | uniform in +-1/sqrt(fan-in) |
-//! | coefficients a | normal, standard deviation 1/sqrt(B) |
+//! | experts, weights and biases | uniform in +-1/sqrt(fan-in), then the output layer is calibrated |
+//! | coefficients a | 1/B |
 //! | embeddings e | standard normal |
 //! | router | uniform in +-1/sqrt(q) |
 //! | hop logits alpha | 1 + `hop_growth` * t (`free` hop weights: the same, divided to sum to one) |
 //! | readout | `readout_scale` * uniform in +-1/sqrt(d); bias 0 |
 //!
+//! Calibration: the output layer of each expert is scaled, sign by sign, so that every basis starts at psi(0) =
+//! `response_level` and rises from x = 0 to x = 1, by `response_slope` in the root mean square over bases. All
+//! responses then start as gently rising functions of the same size, and what differs between features has to be
+//! learned. Compared with random output layers and normal coefficients this is worth 2 to 4 points of accuracy on
+//! CiteSeer and makes runs agree better (README, "Decisions"). With `response_slope = 0` nothing is calibrated and
+//! coefficients are normal with standard deviation 1/sqrt(B).
+//!
 //! A readout that starts at zero starts from "no opinion": the first logits are the intercept alone instead of the sum
 //! of d random responses, which the small learning rates would spend a hundred epochs undoing.
 
-use super::{HopWeights, Layout};
+use super::{HopWeights, Layer, Layout};
 use crate::device::Real;
 use crate::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
 
-/// The two choices that are open.
+/// The choices that are open.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Initialisation {
@@ -25,11 +32,15 @@ pub struct Initialisation {
     pub readout_scale: f64,
     /// Hop logits start at 1 + hop_growth * t.
     pub hop_growth: f64,
+    /// psi(1) - psi(0) of each expert's bases, root mean square; 0 leaves experts uncalibrated.
+    pub response_slope: f64,
+    /// psi(0) of calibrated experts.
+    pub response_level: f64,
 }
 
 impl Default for Initialisation {
     fn default() -> Self {
-        Initialisation { readout_scale: 0.0, hop_growth: 0.0 }
+        Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3 }
     }
 }
 
@@ -44,6 +55,7 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
         let fan_in = |width: usize| 1.0 / (width as f64).sqrt();
         for (at, parameter) in parameters[tensor.range.clone()].iter_mut().enumerate() {
             let value = match tensor.name.as_str() {
+                "coefficients" if initialisation.response_slope > 0.0 => 1.0 / a.bases as f64,
                 "coefficients" => stream.normal(at as u64) * fan_in(a.bases),
                 "embeddings" => stream.normal(at as u64),
                 "router.gate" | "router.noise" => uniform(fan_in(a.embedding), at),
@@ -55,7 +67,44 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
             *parameter = T::from_f64(value);
         }
     }
+    if initialisation.response_slope > 0.0 {
+        for layers in &layout.experts {
+            calibrate(&mut parameters, layers, initialisation);
+        }
+    }
     parameters
+}
+
+/// Gives every basis of an expert the same level at 0 and a rise of the same sign.
+fn calibrate<T: Real>(parameters: &mut [T], layers: &[Layer], start: Initialisation) {
+    let Some((output, hidden)) = layers.split_last() else { return };
+    let (at_zero, at_one) = (hidden_units(parameters, hidden, 0.0), hidden_units(parameters, hidden, 1.0));
+    let value = |parameters: &[T], row: usize, units: &[f64]| -> f64 {
+        let weights = &parameters[output.weight.start + row * output.inputs..][..output.inputs];
+        weights.iter().zip(units).map(|(w, h)| w.widen() * h).sum()
+    };
+    let rises: Vec<f64> =
+        (0..output.outputs).map(|b| value(parameters, b, &at_one) - value(parameters, b, &at_zero)).collect();
+    // An expert whose hidden units are all off at both points stays flat; it is not blown up to reach the slope.
+    let size = (rises.iter().map(|rise| rise * rise).sum::<f64>() / rises.len() as f64).sqrt().max(1e-3);
+    for (b, rise) in rises.iter().enumerate() {
+        let factor = T::from_f64(start.response_slope / size * if *rise < 0.0 { -1.0 } else { 1.0 });
+        let row = output.weight.start + b * output.inputs;
+        parameters[row..row + output.inputs].iter_mut().for_each(|weight| *weight *= factor);
+        let level = value(parameters, b, &at_zero);
+        parameters[output.bias.start + b] = T::from_f64(start.response_level - level);
+    }
+}
+
+/// Last hidden activations at x.
+fn hidden_units<T: Real>(parameters: &[T], hidden: &[Layer], x: f64) -> Vec<f64> {
+    hidden.iter().fold(vec![x], |input, layer| {
+        let rows = parameters[layer.weight.clone()].chunks_exact(layer.inputs).zip(&parameters[layer.bias.clone()]);
+        rows.map(|(row, bias)| {
+            (row.iter().zip(&input).map(|(w, h)| w.widen() * h).sum::<f64>() + bias.widen()).max(0.0)
+        })
+        .collect()
+    })
 }
 
 /// Fan-in of the layer that expert tensor `index` belongs to; weights and biases alternate.
@@ -91,7 +140,7 @@ mod tests {
             hop_weights: HopWeights::Simplex,
         })
         .unwrap();
-        let start = Initialisation { readout_scale: 1.0, hop_growth: 0.5 };
+        let start = Initialisation { readout_scale: 1.0, hop_growth: 0.5, response_slope: 0.0, response_level: 0.0 };
         let p = initial_parameters::<f64>(&layout, start, 9);
         let largest = |range: &std::ops::Range<usize>| p[range.clone()].iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         for expert in &layout.experts {
@@ -109,7 +158,37 @@ mod tests {
         assert_eq!(p[layout.readout_bias.clone()], [0.0; 3]);
         assert_eq!(p, initial_parameters::<f64>(&layout, start, 9));
         assert_ne!(p, initial_parameters::<f64>(&layout, start, 10));
-        let zero = initial_parameters::<f64>(&layout, Initialisation::default(), 9);
-        assert!(zero[layout.readout_weight.clone()].iter().all(|&w| w == 0.0));
+    }
+
+    #[test]
+    fn calibrated_experts_rise_from_a_common_level() {
+        let layout = Layout::new(Architecture {
+            features: 3,
+            outputs: 2,
+            experts: 5,
+            active: 1,
+            bases: 8,
+            hidden: vec![16, 8],
+            embedding: 4,
+            hops: 2,
+            hop_weights: HopWeights::Free,
+        })
+        .unwrap();
+        let p = initial_parameters::<f64>(&layout, Initialisation::default(), 1);
+        assert!(p[layout.readout_weight.clone()].iter().all(|&w| w == 0.0));
+        assert!(p[layout.coefficients.clone()].iter().all(|&a| a == 0.125));
+        assert!(p[layout.hop_logits.clone()].iter().all(|&alpha| alpha == 0.5));
+        for layers in &layout.experts {
+            let psi = |x: f64| {
+                let h = hidden_units(&p, &layers[..2], x);
+                let rows = p[layers[2].weight.clone()].chunks_exact(8).zip(&p[layers[2].bias.clone()]);
+                rows.map(|(w, b)| w.iter().zip(&h).map(|(w, h)| w * h).sum::<f64>() + b).collect::<Vec<_>>()
+            };
+            let rises: Vec<f64> = psi(0.0).iter().zip(psi(1.0)).map(|(zero, one)| one - zero).collect();
+            assert!(psi(0.0).iter().all(|level| (level - 0.3).abs() < 1e-12));
+            assert!(rises.iter().all(|&rise| rise >= 0.0));
+            let size = (rises.iter().map(|rise| rise * rise).sum::<f64>() / 8.0).sqrt();
+            assert!((size - 0.3).abs() < 1e-12, "{size}");
+        }
     }
 }

@@ -1,11 +1,17 @@
 //! The model: its sizes and parameters, how they start, one pass forward and backward, and checkpoints.
 
 mod checkpoint;
+mod fitted;
 mod init;
+mod memory;
 mod parameters;
 mod pass;
+mod resident;
 
 pub use checkpoint::{Checkpoint, TensorData};
+pub use fitted::{FittedModel, fit};
 pub use init::{Initialisation, initial_parameters};
+pub use memory::memory_plan;
 pub use parameters::{Architecture, HopWeights, Layer, Layout, Tensor};
 pub use pass::{Pass, Randomness};
+pub use resident::Resident;

@@ -21,6 +21,14 @@ pub struct Scratch<T> {
     activations: Vec<Vec<T>>,
     delta: Vec<T>,
     next_delta: Vec<T>,
+    buffers: Rearranged<T>,
+}
+
+/// Rearranged operands of one product.
+struct Rearranged<T> {
+    transposed: Vec<T>,
+    product: Vec<T>,
+    packed: Vec<[T; UNITS]>,
 }
 
 /// Masks of hidden units: dropout, and the index of the first mask of a point.
@@ -39,6 +47,7 @@ impl<T: Real> Scratch<T> {
             activations: hidden.iter().map(|&width| vec![T::zero(); width * TILE]).collect(),
             delta: vec![T::zero(); widest * TILE],
             next_delta: vec![T::zero(); widest * TILE],
+            buffers: Rearranged { transposed: Vec::new(), product: Vec::new(), packed: Vec::new() },
         }
     }
 
@@ -59,7 +68,7 @@ impl<T: Real> Scratch<T> {
             let input = before.last().map_or(x, |h| &h[..layer.inputs * points]);
             let output = &mut after[0][..layer.outputs * points];
             let (weight, bias) = (&parameters[layer.weight.clone()], &parameters[layer.bias.clone()]);
-            dense(output, weight, [layer.inputs, 1], Some(bias), input, layer.inputs);
+            dense(output, weight, [layer.inputs, 1], Some(bias), input, layer.inputs, &mut self.buffers.packed);
             output.iter_mut().for_each(|value| *value = value.max(T::zero()));
             if let Some(mask) = mask {
                 let keep = T::from_f64(mask.dropout.scale());
@@ -101,13 +110,14 @@ impl<T: Real> Scratch<T> {
                 *delta = if h > T::zero() { *delta } else { T::zero() };
             }
             let input = if l == 0 { x } else { &self.activations[l - 1][..layer.inputs * points] };
-            outer(&mut gradient[layer.weight.clone()], delta, input, points);
+            outer(&mut gradient[layer.weight.clone()], delta, input, points, &mut self.buffers);
             for (bias, row) in gradient[layer.bias.clone()].iter_mut().zip(delta.chunks_exact(points)) {
                 *bias += lane_sum(row);
             }
             if l > 0 {
                 let next = &mut self.next_delta[..layer.inputs * points];
-                dense(next, &parameters[layer.weight.clone()], [1, layer.inputs], None, delta, layer.outputs);
+                let weight = &parameters[layer.weight.clone()];
+                dense(next, weight, [1, layer.inputs], None, delta, layer.outputs, &mut self.buffers.packed);
                 next.iter_mut().for_each(|value| *value *= keep);
                 std::mem::swap(&mut self.delta, &mut self.next_delta);
             }
@@ -117,81 +127,89 @@ impl<T: Real> Scratch<T> {
 
 /// out[u][p] = bias[u] + sum_v weight[u * strides[0] + v * strides[1]] * input[v][p].
 #[inline(always)]
-fn dense<T: Real>(out: &mut [T], weight: &[T], strides: [usize; 2], bias: Option<&[T]>, input: &[T], inputs: usize) {
+fn dense<T: Real>(
+    out: &mut [T],
+    weight: &[T],
+    strides: [usize; 2],
+    bias: Option<&[T]>,
+    input: &[T],
+    inputs: usize,
+    packed: &mut Vec<[T; UNITS]>,
+) {
     let points = input.len() / inputs;
-    let bias = |unit: usize| bias.map_or(T::zero(), |bias| bias[unit]);
     let units = out.len() / points;
-    let mut unit = 0;
-    while unit + UNITS <= units {
-        for p in (0..points).step_by(LANES) {
-            let mut sum = [[T::zero(); LANES]; UNITS];
-            for (r, sum) in sum.iter_mut().enumerate() {
-                *sum = [bias(unit + r); LANES];
-            }
-            for v in 0..inputs {
-                let x = &input[v * points + p..][..LANES];
-                for (r, sum) in sum.iter_mut().enumerate() {
-                    let w = weight[(unit + r) * strides[0] + v * strides[1]];
-                    for lane in 0..LANES {
-                        sum[lane] = x[lane].mul_add(w, sum[lane]);
-                    }
-                }
-            }
-            for (r, sum) in sum.iter().enumerate() {
-                out[(unit + r) * points + p..][..LANES].copy_from_slice(sum);
-            }
-        }
-        unit += UNITS;
+    for (block, out) in out.chunks_mut(UNITS * points).enumerate() {
+        let first = block * UNITS;
+        // The weights of a block side by side; units beyond the last have weight zero and are not stored.
+        packed.clear();
+        packed.extend((0..inputs).map(|v| {
+            std::array::from_fn(|r| match first + r < units {
+                true => weight[(first + r) * strides[0] + v * strides[1]],
+                false => T::zero(),
+            })
+        }));
+        let bias: [T; UNITS] =
+            std::array::from_fn(|r| bias.and_then(|bias| bias.get(first + r)).copied().unwrap_or(T::zero()));
+        dense_block(out, packed, bias, input, points);
     }
-    for unit in unit..units {
-        for p in (0..points).step_by(LANES) {
-            let mut sum = [bias(unit); LANES];
-            for v in 0..inputs {
-                let x = &input[v * points + p..][..LANES];
-                let w = weight[unit * strides[0] + v * strides[1]];
-                for lane in 0..LANES {
-                    sum[lane] = x[lane].mul_add(w, sum[lane]);
-                }
-            }
-            out[unit * points + p..][..LANES].copy_from_slice(&sum);
+}
+
+/// [`UNITS`] units of `dense`: each load of the input serves all of them.
+#[inline(always)]
+fn dense_block<T: Real>(out: &mut [T], packed: &[[T; UNITS]], bias: [T; UNITS], input: &[T], points: usize) {
+    let steps = points / LANES;
+    let input = input.as_chunks::<LANES>().0;
+    for step in 0..steps {
+        // Eight names, not an array of sums: the compiler would vectorise across the array, with gathers.
+        let [b0, b1, b2, b3, b4, b5, b6, b7] = bias;
+        let (mut s0, mut s1, mut s2, mut s3) = ([b0; LANES], [b1; LANES], [b2; LANES], [b3; LANES]);
+        let (mut s4, mut s5, mut s6, mut s7) = ([b4; LANES], [b5; LANES], [b6; LANES], [b7; LANES]);
+        for (w, x) in packed.iter().zip(input[step..].iter().step_by(steps)) {
+            multiply_add(&mut s0, x, &[w[0]; LANES]);
+            multiply_add(&mut s1, x, &[w[1]; LANES]);
+            multiply_add(&mut s2, x, &[w[2]; LANES]);
+            multiply_add(&mut s3, x, &[w[3]; LANES]);
+            multiply_add(&mut s4, x, &[w[4]; LANES]);
+            multiply_add(&mut s5, x, &[w[5]; LANES]);
+            multiply_add(&mut s6, x, &[w[6]; LANES]);
+            multiply_add(&mut s7, x, &[w[7]; LANES]);
+        }
+        for (row, sum) in out.chunks_exact_mut(points).zip([s0, s1, s2, s3, s4, s5, s6, s7]) {
+            row[step * LANES..][..LANES].copy_from_slice(&sum);
         }
     }
 }
 
-/// d_weight[u][v] += sum_p delta[u][p] * input[v][p].
+/// d_weight[u][v] += sum_p delta[u][p] * input[v][p]: the same product as `dense`, with the units of the layer below
+/// as lanes and the points summed over.
 #[inline(always)]
-fn outer<T: Real>(d_weight: &mut [T], delta: &[T], input: &[T], points: usize) {
-    let (units, inputs) = (delta.len() / points, input.len() / points);
-    const BLOCK: usize = 4;
-    for first in (0..units).step_by(BLOCK) {
-        let block = BLOCK.min(units - first);
-        for v in 0..inputs {
-            let x = &input[v * points..][..points];
-            let mut sum = [[T::zero(); LANES]; BLOCK];
-            if block == BLOCK {
-                for p in (0..points).step_by(LANES) {
-                    let x = &x[p..][..LANES];
-                    for (r, sum) in sum.iter_mut().enumerate() {
-                        let delta = &delta[(first + r) * points + p..][..LANES];
-                        for lane in 0..LANES {
-                            sum[lane] = x[lane].mul_add(delta[lane], sum[lane]);
-                        }
-                    }
-                }
-            } else {
-                for (r, sum) in sum.iter_mut().enumerate().take(block) {
-                    let row = &delta[(first + r) * points..][..points];
-                    for (x, delta) in x.chunks_exact(LANES).zip(row.chunks_exact(LANES)) {
-                        for lane in 0..LANES {
-                            sum[lane] = x[lane].mul_add(delta[lane], sum[lane]);
-                        }
-                    }
-                }
-            }
-            for (r, sum) in sum.iter().enumerate().take(block) {
-                d_weight[(first + r) * inputs + v] += tree_sum(*sum);
-            }
+fn outer<T: Real>(d_weight: &mut [T], delta: &[T], input: &[T], points: usize, buffers: &mut Rearranged<T>) {
+    let inputs = input.len() / points;
+    if inputs == 1 {
+        for (d_weight, delta) in d_weight.iter_mut().zip(delta.chunks_exact(points)) {
+            *d_weight += dot(delta, input);
         }
+        return;
+    }
+    let padded = inputs.next_multiple_of(LANES);
+    let Rearranged { transposed, product, packed } = buffers;
+    transposed.clear();
+    transposed.resize(points * padded, T::zero());
+    for (v, row) in input.chunks_exact(points).enumerate() {
+        row.iter().zip(transposed[v..].iter_mut().step_by(padded)).for_each(|(&h, to)| *to = h);
+    }
+    product.resize(delta.len() / points * padded, T::zero());
+    dense(product, delta, [points, 1], None, transposed, points, packed);
+    for (d_weight, product) in d_weight.chunks_exact_mut(inputs).zip(product.chunks_exact(padded)) {
+        d_weight.iter_mut().zip(product).for_each(|(sum, &value)| *sum += value);
+    }
+}
+
+/// sum += a * b in every lane.
+#[inline(always)]
+fn multiply_add<T: Real>(sum: &mut [T; LANES], a: &[T; LANES], b: &[T; LANES]) {
+    for lane in 0..LANES {
+        sum[lane] = a[lane].mul_add(b[lane], sum[lane]);
     }
 }
 
@@ -199,11 +217,8 @@ fn outer<T: Real>(d_weight: &mut [T], delta: &[T], input: &[T], points: usize) {
 #[inline(always)]
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let mut sum = [T::zero(); LANES];
-    for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-        for lane in 0..LANES {
-            sum[lane] = a[lane].mul_add(b[lane], sum[lane]);
-        }
-    }
+    let (a, b) = (a.as_chunks().0, b.as_chunks().0);
+    a.iter().zip(b).for_each(|(a, b)| multiply_add(&mut sum, a, b));
     tree_sum(sum)
 }
 
@@ -219,15 +234,16 @@ pub fn lane_sum<T: Real>(a: &[T]) -> T {
     tree_sum(sum)
 }
 
+/// Sum of all lanes, halving.
 #[inline(always)]
-fn tree_sum<T: Real>(mut lanes: [T; LANES]) -> T {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for lane in 0..half {
-            let other = lanes[lane + half];
-            lanes[lane] += other;
-        }
-        half /= 2;
+fn tree_sum<T: Real>(lanes: [T; LANES]) -> T {
+    let mut half = [T::zero(); LANES / 2];
+    for lane in 0..LANES / 2 {
+        half[lane] = lanes[lane] + lanes[lane + LANES / 2];
     }
-    lanes[0]
+    let mut quarter = [T::zero(); LANES / 4];
+    for lane in 0..LANES / 4 {
+        quarter[lane] = half[lane] + half[lane + LANES / 4];
+    }
+    (quarter[0] + quarter[2]) + (quarter[1] + quarter[3])
 }

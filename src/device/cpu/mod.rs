@@ -70,6 +70,12 @@ impl<T: Real> Device for Cpu<T> {
         Ok(CpuInputs::new(batch))
     }
 
+    fn retarget(&self, inputs: &mut CpuInputs<T>, batch: &Batch) -> Result<()> {
+        inputs.codes.clone_from(&batch.codes);
+        inputs.targets = batch.targets.len();
+        Ok(())
+    }
+
     fn upload(&self, values: &[T]) -> Result<Vec<T>> {
         Ok(values.to_vec())
     }

@@ -13,9 +13,6 @@ use crate::device::Real;
 use crate::graph::Csr;
 use rayon::prelude::*;
 
-/// Columns summed in registers at a time.
-const LANES: usize = 16;
-
 /// H from F.
 pub fn forward<T: Real>(state: &mut Panels<T>, responses: &Panels<T>, hop_weights: &[T], inputs: &CpuInputs<T>) {
     let d = responses.cols();
@@ -147,13 +144,26 @@ fn row_chunks<'a, T: Real>(
 /// row = sum over the entries of CSR row i of weight * from[column].
 #[inline(always)]
 fn gather<T: Real>(row: &mut [T], from: &[T], csr: &Csr, i: usize) {
+    match row.len() {
+        32.. => gather_lanes::<T, 32>(row, from, csr, i),
+        16.. => gather_lanes::<T, 16>(row, from, csr, i),
+        8.. => gather_lanes::<T, 8>(row, from, csr, i),
+        4.. => gather_lanes::<T, 4>(row, from, csr, i),
+        2.. => gather_lanes::<T, 2>(row, from, csr, i),
+        _ => gather_lanes::<T, 1>(row, from, csr, i),
+    }
+}
+
+/// The same, `LANES` columns in registers at a time. The last block overlaps the one before it instead of leaving a
+/// remainder: summing a column twice gives the same sum twice.
+#[inline(always)]
+fn gather_lanes<T: Real, const LANES: usize>(row: &mut [T], from: &[T], csr: &Csr, i: usize) {
     let entries = csr.row(i);
     let columns = &csr.col_idx[entries.clone()];
     let weights = csr.weights.as_ref().map(|weights| &weights[entries]);
     let width = row.len();
-    let mut blocks = row.chunks_exact_mut(LANES);
-    let mut offset = 0;
-    for block in blocks.by_ref() {
+    for block in 0..width.div_ceil(LANES) {
+        let offset = (block * LANES).min(width - LANES);
         let mut sum = [T::zero(); LANES];
         match weights {
             None => {
@@ -174,16 +184,7 @@ fn gather<T: Real>(row: &mut [T], from: &[T], csr: &Csr, i: usize) {
                 }
             }
         }
-        block.copy_from_slice(&sum);
-        offset += LANES;
-    }
-    let rest = blocks.into_remainder();
-    rest.fill(T::zero());
-    for (e, &j) in columns.iter().enumerate() {
-        let weight = weights.map_or(T::one(), |weights| T::from_f32(weights[e]));
-        for (sum, &value) in rest.iter_mut().zip(&from[j as usize * width + offset..]) {
-            *sum += weight * value;
-        }
+        row[offset..][..LANES].copy_from_slice(&sum);
     }
 }
 

@@ -1,0 +1,84 @@
+//! `harmonia gradients`: loss, logits and every gradient for given parameters, so that any framework can check us.
+//!
+//! No dropout, the given routing noise (default zero), the loss over the training units, logits of all units.
+
+use super::settings::Settings;
+use crate::batch::Batches;
+use crate::config::Config;
+use crate::datasets::{self, Dataset};
+use crate::device::cpu::Cpu;
+use crate::device::{Device, Real};
+use crate::error::{Error, Result};
+use crate::model::{Checkpoint, Layout, Randomness, Resident};
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Precision {
+    F32,
+    F64,
+}
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    settings: Settings,
+    /// Parameters, named as in a checkpoint (see `harmonia init`)
+    #[arg(long, value_name = "FILE.safetensors")]
+    params: PathBuf,
+    /// Routing noise: one tensor `noise`, features x experts [default: zero]
+    #[arg(long, value_name = "FILE.safetensors")]
+    noise: Option<PathBuf>,
+    /// Precision of the computation and of the output
+    #[arg(long, value_enum, default_value = "f32")]
+    precision: Precision,
+    /// Where to write `loss`, `logits` and `grad.*`
+    #[arg(long, value_name = "FILE.safetensors")]
+    out: PathBuf,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let config = arguments.settings.config()?;
+    let dataset = datasets::load(&config.data, config.run.seed)?;
+    let noise = arguments.noise.as_deref();
+    let loss = match arguments.precision {
+        Precision::F32 => write::<f32>(&config, &dataset, &arguments.params, noise, &arguments.out),
+        Precision::F64 => write::<f64>(&config, &dataset, &arguments.params, noise, &arguments.out),
+    }?;
+    println!("{}: loss {loss} over {} training units", arguments.out.display(), dataset.split.train.len());
+    Ok(())
+}
+
+fn write<T: Real>(config: &Config, dataset: &Dataset, params: &Path, noise: Option<&Path>, out: &Path) -> Result<f64> {
+    let device = Cpu::<T>::new();
+    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    let a = &layout.architecture;
+    let parameters = device.upload(&Checkpoint::read(params)?.parameters(&layout, "")?)?;
+    let noise = match noise {
+        Some(path) => {
+            let file = Checkpoint::read(path)?;
+            let values: Vec<T> =
+                file.tensor("noise", &[a.features, a.experts])?.iter().map(|&v| T::from_f64(v)).collect();
+            if values.iter().any(|value| !value.is_finite()) {
+                return Err(Error::file(path, "tensor `noise` must be finite"));
+            }
+            Some(device.upload(&values)?)
+        }
+        None => None,
+    };
+    let randomness = Randomness { noise, dropout: None };
+    let batch = Batches::new(dataset, config.walk).whole(&dataset.split.train);
+    let mut resident = Resident::new(&device, &layout, batch)?;
+    let mut gradient = device.zeros(layout.len())?;
+    let loss = resident.gradient(&mut gradient, &parameters, &randomness)?;
+    let logits = resident.pass.forward(&resident.inputs, &parameters, &randomness)?;
+    let (logits, gradient) = (device.download(logits)?, device.download(&gradient)?);
+    let loss_value = [T::from_f64(loss)];
+    let mut tensors = vec![
+        ("loss".to_string(), vec![], &loss_value[..]),
+        ("logits".to_string(), vec![dataset.units(), a.outputs], &logits[..]),
+    ];
+    tensors.extend(Checkpoint::named(&layout, &gradient, "grad."));
+    Checkpoint::write(out, tensors, None)?;
+    Ok(loss)
+}

@@ -1,0 +1,27 @@
+//! `harmonia init`: fresh parameters as a file.
+
+use super::settings::Settings;
+use crate::datasets;
+use crate::error::Result;
+use crate::model::{Checkpoint, Layout, initial_parameters};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    settings: Settings,
+    /// Where to write the parameters
+    #[arg(long, value_name = "FILE.safetensors")]
+    out: PathBuf,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let config = arguments.settings.config()?;
+    let dataset = datasets::load(&config.data, config.run.seed)?;
+    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    let parameters = initial_parameters::<f32>(&layout, config.init, config.run.seed);
+    Checkpoint::write(&arguments.out, Checkpoint::named(&layout, &parameters, ""), None)?;
+    println!("{}: {} parameters in {} tensors", arguments.out.display(), layout.len(), layout.tensors().len());
+    Ok(())
+}

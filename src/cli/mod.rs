@@ -1,0 +1,66 @@
+//! The command line: parse, run, print the error, exit code.
+
+mod dry_run;
+mod gradients;
+mod init;
+mod machine;
+mod progress;
+mod settings;
+mod summary;
+mod train;
+
+use crate::error::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Train HARMONIA, an interpretable-by-design graph additive model.
+#[derive(Parser)]
+#[command(name = "harmonia-train", version, after_help = train::EXAMPLES)]
+struct TrainCommand {
+    #[command(flatten)]
+    arguments: train::Arguments,
+}
+
+/// HARMONIA: graph models you can read.
+#[derive(Parser)]
+#[command(name = "harmonia", version)]
+struct HarmoniaCommand {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a model (the same as harmonia-train)
+    #[command(after_help = train::EXAMPLES)]
+    Train(train::Arguments),
+    /// Write loss, logits and the gradient of every parameter, to check another implementation against
+    Gradients(gradients::Arguments),
+    /// Write fresh parameters
+    Init(init::Arguments),
+}
+
+/// The `harmonia-train` binary.
+pub fn harmonia_train() -> ExitCode {
+    exit(train::run(TrainCommand::parse().arguments))
+}
+
+/// The `harmonia` binary.
+pub fn harmonia() -> ExitCode {
+    exit(match HarmoniaCommand::parse().command {
+        Command::Train(arguments) => train::run(arguments),
+        Command::Gradients(arguments) => gradients::run(arguments),
+        Command::Init(arguments) => init::run(arguments),
+    })
+}
+
+fn exit(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Display of our errors already holds the whole chain.
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code() as u8)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Progress of training on stderr: a bar on a terminal, a line now and then elsewhere.
+
+use crate::config::Metric;
+use crate::train::session::RunSummary;
+use crate::train::{EpochRecord, Observer, Scores};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Seconds between two lines where there is no terminal.
+const LINE_SECONDS: f64 = 10.0;
+
+pub struct Progress {
+    metric: Metric,
+    bar: Option<ProgressBar>,
+    seed: u64,
+    epochs: usize,
+    best: String,
+    last_line: Instant,
+}
+
+impl Progress {
+    pub fn new(metric: Metric) -> Self {
+        Progress { metric, bar: None, seed: 0, epochs: 0, best: String::new(), last_line: Instant::now() }
+    }
+
+    fn score(&self, scores: &Scores) -> String {
+        let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.2} %", 100.0 * value));
+        match self.metric {
+            Metric::Accuracy => percent(scores.accuracy),
+            Metric::RocAuc => percent(scores.roc_auc),
+            Metric::Loss => scores.nll.map_or("-".into(), |value| format!("{value:.4}")),
+        }
+    }
+}
+
+impl Observer for Progress {
+    fn begin(&mut self, seed: u64, done: usize, epochs: usize) {
+        (self.seed, self.epochs) = (seed, epochs);
+        if done > 0 {
+            eprintln!("seed {seed}: continuing after epoch {done}");
+        }
+        if std::io::stderr().is_terminal() {
+            let bar = ProgressBar::new(epochs as u64);
+            if let Ok(style) =
+                ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} (at most {eta} left) {msg}")
+            {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.set_prefix(format!("seed {seed}"));
+            bar.set_position(done as u64);
+            bar.enable_steady_tick(Duration::from_millis(500));
+            self.bar = Some(bar);
+        }
+    }
+
+    fn epoch(&mut self, record: &EpochRecord) {
+        let name = match self.metric {
+            Metric::Accuracy => "accuracy",
+            Metric::RocAuc => "ROC-AUC",
+            Metric::Loss => "NLL",
+        };
+        if record.best {
+            self.best = self.score(&record.validation);
+        }
+        let now = self.score(&record.validation);
+        let text = format!("loss {:.4}, validation {name} {now} (best {})", record.train_loss, self.best);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(record.epoch as u64);
+                bar.set_message(text);
+            }
+            None if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS => {
+                eprintln!("seed {}: epoch {}/{}, {text}", self.seed, record.epoch, self.epochs);
+                self.last_line = Instant::now();
+            }
+            None => {}
+        }
+    }
+
+    fn end(&mut self, summary: &RunSummary) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        let why = if summary.stopped_early { "no improvement, stopped" } else { "all epochs done" };
+        eprintln!(
+            "seed {}: best epoch {} of {} ({why}), {:.1} s",
+            summary.seed, summary.best_epoch, summary.epochs, summary.seconds
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! Flags that choose data and settings, shared by all commands, and their order of precedence:
+//! flag > --set > --config > preset > default.
+
+use crate::config::{Config, Layers};
+use crate::error::Result;
+use crate::{files, presets};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
+    /// Dataset name (synthetic, cora, citeseer) or the path of a store directory [default: synthetic]
+    #[arg(long, visible_alias = "store", value_name = "NAME|STORE_DIR")]
+    pub dataset: Option<String>,
+    /// Directory that holds the raw files of named datasets [default: $HARMONIA_DATA]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Which of the five synthetic datasets, 0 to 4
+    #[arg(long, value_name = "I")]
+    pub data_index: Option<u32>,
+    /// Settings to start from [default: the preset named like the dataset]
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// Settings file (TOML), over the preset
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: Option<PathBuf>,
+    /// One setting, over preset and file; may be repeated. --dry-run lists all settings
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    pub set: Vec<String>,
+    /// First seed
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl Settings {
+    /// Layers up to `--set`, plus the flags above.
+    pub fn layers(&self) -> Result<Layers> {
+        let file = match &self.config {
+            Some(path) => Some((files::read_text(path)?, path.display().to_string())),
+            None => None,
+        };
+        // The dataset decides the preset, so find it first, by the same precedence.
+        let mut probe = Layers::new()?;
+        self.over_preset(&mut probe, &file)?;
+        let dataset = probe.text("data", "dataset");
+
+        let mut layers = Layers::new()?;
+        let preset = match &self.preset {
+            Some(name) => Some(presets::named(name)?),
+            None => presets::find(&dataset),
+        };
+        if let Some((name, text)) = preset {
+            layers.toml(text, &format!("preset {name}"))?;
+            layers.value("preset", name, "preset")?;
+        }
+        self.over_preset(&mut layers, &file)?;
+        Ok(layers)
+    }
+
+    /// The finished configuration.
+    pub fn config(&self) -> Result<Config> {
+        self.layers()?.finish()
+    }
+
+    fn over_preset(&self, layers: &mut Layers, file: &Option<(String, String)>) -> Result<()> {
+        if let Some((text, name)) = file {
+            layers.toml(text, name)?;
+        }
+        for assignment in &self.set {
+            layers.set(assignment)?;
+        }
+        if let Some(dataset) = &self.dataset {
+            layers.value("data.dataset", dataset.as_str(), "--dataset")?;
+        }
+        if let Some(directory) = &self.data_dir {
+            layers.value("data.dir", directory.display().to_string(), "--data-dir")?;
+        }
+        if let Some(index) = self.data_index {
+            layers.value("data.index", i64::from(index), "--data-index")?;
+        }
+        if let Some(seed) = self.seed {
+            layers.value("run.seed", seed as i64, "--seed")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! The result of training, for people.
+
+use crate::train::Outcome;
+use crate::train::session::RunSummary;
+use std::fmt::Write;
+
+/// (name shown, key, factor)
+const SHOWN: [(&str, &str, f64); 4] = [
+    ("accuracy %", "accuracy", 100.0),
+    ("ROC-AUC %", "roc_auc", 100.0),
+    ("NLL", "nll", 1.0),
+    ("macro-F1 %", "macro_f1", 100.0),
+];
+
+/// Test and validation scores, one line a seed and their mean, what was recovered of a generator, and where the run is.
+pub fn text(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out, outcome);
+    out
+}
+
+fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let many = outcome.runs.len() > 1;
+    writeln!(out, "\n{:<12}{:>14}{:>14}{:>14}{:>14}", "test", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0, SHOWN[3].0)?;
+    for run in &outcome.runs {
+        write!(out, "{:<12}", format!("seed {}", run.seed))?;
+        row(out, |key| run.test.get(key).map(|value| (value, None)))?;
+    }
+    if many {
+        write!(out, "{:<12}", "mean")?;
+        row(out, |key| {
+            let (mean, std) = outcome.spread(|run| &run.test, key);
+            mean.map(|mean| (mean, std))
+        })?;
+    }
+    write!(out, "{:<12}", "validation")?;
+    row(out, |key| {
+        let (mean, std) = outcome.spread(|run| &run.validation, key);
+        mean.map(|mean| (mean, std))
+    })?;
+    for run in &outcome.runs {
+        recovery(out, run, many)?;
+    }
+    if let Some(path) = &outcome.run_dir {
+        writeln!(out, "\nrun directory: {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn row(out: &mut String, score: impl Fn(&str) -> Option<(f64, Option<f64>)>) -> std::fmt::Result {
+    for (_, key, factor) in SHOWN {
+        let decimals = if factor == 1.0 { 4 } else { 2 };
+        let text = match score(key) {
+            Some((value, Some(std))) => format!("{:.decimals$} ± {:.decimals$}", value * factor, std * factor),
+            Some((value, None)) => format!("{:.decimals$}", value * factor),
+            None => "-".into(),
+        };
+        write!(out, "{text:>14}")?;
+    }
+    writeln!(out)
+}
+
+fn recovery(out: &mut String, run: &RunSummary, many: bool) -> std::fmt::Result {
+    let Some(recovery) = &run.recovery else { return Ok(()) };
+    let seed = if many { format!(" (seed {})", run.seed) } else { String::new() };
+    writeln!(out, "\nwhat the model found again of the generator{seed}\n{recovery}")?;
+    if let (Some(own), Some(model)) = (run.generator_nll, run.test.nll) {
+        writeln!(out, "test NLL {model:.4}, the generator's own {own:.4}")?;
+    }
+    Ok(())
+}

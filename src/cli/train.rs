@@ -1,0 +1,160 @@
+//! `harmonia-train`, `harmonia train`: the main job.
+
+use super::settings::Settings;
+use super::{dry_run, machine, progress::Progress, summary};
+use crate::config::{Config, Layers};
+use crate::datasets::{self, Dataset};
+use crate::device::Device;
+use crate::device::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::train::Session;
+use crate::train::run_directory::{self, RunDirectory};
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  harmonia-train                                           the synthetic study, generated on the spot
+  harmonia-train --dataset cora --data-dir data --seeds 5  Cora's public split, five seeds
+  harmonia-train --dataset cora --set train.dropout_place=hidden --epochs 200
+  harmonia-train --resume runs/cora-1                      continue an interrupted run
+
+Exit codes: 0 done, 1 failure, 2 bad input, 130 interrupted (the first Ctrl-C finishes the epoch and saves).";
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    settings: Settings,
+    /// Number of seeds, from --seed upwards
+    #[arg(long, value_name = "N")]
+    seeds: Option<usize>,
+    /// Most epochs
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Where to compute: auto or cpu
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Threads (0: one a core); results do not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Run directory to make [default: runs/<dataset>-<number>]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Continue the run in this directory, with its own settings
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "dataset", "data_dir", "data_index", "preset", "config", "set", "seed", "seeds", "epochs", "out", "dry_run",
+    ])]
+    resume: Option<PathBuf>,
+    /// Show settings, parameters and memory, and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as one JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let mut config = match &arguments.resume {
+        Some(directory) => saved_config(directory)?,
+        None => config(&arguments)?,
+    };
+    if let Some(device) = &arguments.device {
+        config.run.device.clone_from(device);
+    }
+    if let Some(threads) = arguments.threads {
+        config.run.threads = threads;
+    }
+    machine::check_device(&config.run.device)?;
+    machine::with_threads(config.run.threads, || run_with(&arguments, config))?
+}
+
+fn run_with(arguments: &Arguments, mut config: Config) -> Result<()> {
+    let dataset = datasets::load(&config.data, config.run.seed)?;
+    if arguments.dry_run {
+        return dry_run::print(&config, &dataset, arguments.json);
+    }
+    // Everything that can be wrong has been checked: from here on files are made.
+    make_paths_absolute(&mut config);
+    let device = Cpu::<f32>::new();
+    let stop = catch_signals()?;
+    let root = match (&arguments.resume, &arguments.out) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(directory)) => directory.clone(),
+        (None, None) => run_directory::next_free(&dataset.name)?,
+    };
+    if arguments.resume.is_none() {
+        RunDirectory::create(&root, &config)?;
+    }
+    announce(&config, &dataset, &device.name(), &root);
+    let session = Session { device: &device, config: &config, stop: &stop };
+    let outcome = session.run(dataset, Some(&root), &mut Progress::new(config.train.metric))?;
+    if arguments.json {
+        println!("{}", outcome.to_json());
+    } else {
+        print!("{}", summary::text(&outcome));
+    }
+    Ok(())
+}
+
+fn config(arguments: &Arguments) -> Result<Config> {
+    let mut layers: Layers = arguments.settings.layers()?;
+    if let Some(seeds) = arguments.seeds {
+        layers.value("run.seeds", seeds as i64, "--seeds")?;
+    }
+    if let Some(epochs) = arguments.epochs {
+        layers.value("train.epochs", epochs as i64, "--epochs")?;
+    }
+    layers.finish()
+}
+
+fn saved_config(directory: &Path) -> Result<Config> {
+    let path = directory.join("config.toml");
+    if !path.is_file() {
+        return Err(Error::file(directory, "is not a run directory: expected a config.toml in it"));
+    }
+    let text = files::read_text(&path)?;
+    let mut layers = Layers::new()?;
+    layers.toml(&text, &path.display().to_string())?;
+    layers.finish()
+}
+
+/// A run may be resumed from another directory.
+fn make_paths_absolute(config: &mut Config) {
+    let absolute = |text: &str| std::path::absolute(text).map_or(text.to_string(), |path| path.display().to_string());
+    if !config.data.dir.is_empty() {
+        config.data.dir = absolute(&config.data.dir);
+    } else if let Some(directory) = std::env::var_os(datasets::DATA_VARIABLE).filter(|value| !value.is_empty()) {
+        config.data.dir = absolute(&directory.to_string_lossy());
+    }
+    if Path::new(&config.data.dataset).is_dir() && crate::presets::find(&config.data.dataset).is_none() {
+        config.data.dataset = absolute(&config.data.dataset);
+    }
+}
+
+/// The first signal sets the flag, the second one exits at once.
+fn catch_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: the exit is armed by the flag that the second handler sets.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Error::Config(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
+    let preset = if config.preset.is_empty() { "no preset".into() } else { format!("preset {}", config.preset) };
+    eprintln!(
+        "{}: {} nodes, {} directed edges, {} features; {preset}; {device}; writing to {}",
+        dataset.name,
+        dataset.graph.nodes(),
+        dataset.graph.directed_edges(),
+        dataset.features.cols,
+        root.display()
+    );
+}

@@ -1,4 +1,0 @@
-//! x
-/// T
-#[derive(Clone, Debug)]
-pub struct Truth {}

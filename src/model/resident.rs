@@ -1,0 +1,88 @@
+//! A batch on the device together with buffers of its size: what training steps and predictions run on.
+
+use super::{Layout, Pass, Randomness};
+use crate::batch::Batch;
+use crate::device::Device;
+use crate::error::Result;
+
+/// A batch made resident.
+pub struct Resident<'a, D: Device> {
+    device: &'a D,
+    layout: &'a Layout,
+    /// The batch.
+    pub batch: Batch,
+    /// Its device form.
+    pub inputs: D::Inputs,
+    /// Buffers of its size.
+    pub pass: Pass<'a, D>,
+}
+
+impl<'a, D: Device> Resident<'a, D> {
+    /// Copies a batch to the device.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn new(device: &'a D, layout: &'a Layout, batch: Batch) -> Result<Self> {
+        let pass = Pass::new(device, layout, batch.transition.nodes(), batch.rows())?;
+        Ok(Resident { device, layout, inputs: device.inputs(&batch)?, batch, pass })
+    }
+
+    /// Puts another batch in place, keeping the buffers where they fit.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn replace(&mut self, batch: Batch) -> Result<()> {
+        if !self.pass.fits(&batch) {
+            self.pass = Pass::new(self.device, self.layout, batch.transition.nodes(), batch.rows())?;
+        }
+        self.inputs = self.device.inputs(&batch)?;
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// Other targets on the same nodes; nothing but labels is copied.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn retarget(&mut self, batch: Batch) -> Result<()> {
+        self.device.retarget(&mut self.inputs, &batch)?;
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// Loss of one step, its gradient added to `gradient`.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn gradient(
+        &mut self,
+        gradient: &mut D::Buffer,
+        parameters: &D::Buffer,
+        randomness: &Randomness<D>,
+    ) -> Result<f64> {
+        self.pass.forward(&self.inputs, parameters, randomness)?;
+        let loss = self.pass.loss(&self.inputs)?;
+        self.pass.backward(gradient, &self.inputs, parameters, randomness)?;
+        Ok(loss)
+    }
+
+    /// Logits of all rows, without noise or dropout.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn logits(&mut self, parameters: &D::Buffer) -> Result<Vec<D::Real>> {
+        let logits = self.pass.forward(&self.inputs, parameters, &Randomness::none())?;
+        self.device.download(logits)
+    }
+
+    /// Logits of `units`, which the batch must hold: any unit of a whole dataset, else its targets in order.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn unit_logits(&mut self, parameters: &D::Buffer, units: &[u32], whole: bool) -> Result<Vec<D::Real>> {
+        let logits = self.logits(parameters)?;
+        let outputs = self.batch.outputs;
+        let row = |(at, &unit): (usize, &u32)| if whole { unit } else { self.batch.targets[at].0 } as usize;
+        Ok(units.iter().enumerate().map(row).flat_map(|row| &logits[row * outputs..][..outputs]).copied().collect())
+    }
+}

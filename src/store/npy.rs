@@ -1,0 +1,80 @@
+//! One `.npy` file to or from a vector, with the conversions a store allows.
+
+use crate::error::{Error, Result};
+use crate::files;
+use npyz::{DType, NpyFile, Order, TypeChar, WriterBuilder};
+use std::path::Path;
+
+/// An array as read: shape and elements.
+pub struct Array<T> {
+    pub shape: Vec<usize>,
+    pub values: Vec<T>,
+}
+
+/// Reads integers of any width.
+pub fn integers(path: &Path) -> Result<Array<i64>> {
+    read(path, "integers", |file, kind, size| match (kind, size) {
+        (TypeChar::Int, 8) => file.into_vec::<i64>(),
+        (TypeChar::Int, 4) => Ok(widen(file.into_vec::<i32>()?)),
+        (TypeChar::Int, 2) => Ok(widen(file.into_vec::<i16>()?)),
+        (TypeChar::Int, 1) => Ok(widen(file.into_vec::<i8>()?)),
+        (TypeChar::Uint, 4) => Ok(widen(file.into_vec::<u32>()?)),
+        (TypeChar::Uint, 2) => Ok(widen(file.into_vec::<u16>()?)),
+        (TypeChar::Uint, 1) => Ok(widen(file.into_vec::<u8>()?)),
+        // Beyond i64 nothing here is valid, and -1 is refused wherever it matters.
+        (TypeChar::Uint, 8) => {
+            Ok(file.into_vec::<u64>()?.into_iter().map(|v| i64::try_from(v).unwrap_or(-1)).collect())
+        }
+        _ => Err(std::io::Error::other("unsupported type")),
+    })
+}
+
+/// Reads floating-point numbers as f32.
+pub fn floats(path: &Path) -> Result<Array<f32>> {
+    read(path, "f32 or f64 numbers", |file, kind, size| match (kind, size) {
+        (TypeChar::Float, 4) => file.into_vec::<f32>(),
+        (TypeChar::Float, 8) => Ok(file.into_vec::<f64>()?.into_iter().map(|v| v as f32).collect()),
+        _ => Err(std::io::Error::other("unsupported type")),
+    })
+}
+
+/// Writes an array.
+pub fn write<T: npyz::Serialize + npyz::AutoSerialize>(path: &Path, shape: &[usize], values: &[T]) -> Result<()> {
+    let mut bytes = Vec::new();
+    let shape: Vec<u64> = shape.iter().map(|&side| side as u64).collect();
+    let written = (npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut bytes).begin_nd()).and_then(
+        |mut writer| {
+            writer.extend(values)?;
+            writer.finish()
+        },
+    );
+    written.map_err(Error::io("encode", path))?;
+    files::write_atomic(path, &bytes)
+}
+
+fn widen<S: Into<i64>>(values: Vec<S>) -> Vec<i64> {
+    values.into_iter().map(Into::into).collect()
+}
+
+fn read<T>(
+    path: &Path,
+    expected: &str,
+    convert: impl FnOnce(NpyFile<&[u8]>, TypeChar, u64) -> std::io::Result<Vec<T>>,
+) -> Result<Array<T>> {
+    let bytes = files::read(path)?;
+    let refused = |found: String| Error::file(path, format!("expected a .npy array of {expected}, found {found}"));
+    let file = NpyFile::new(&bytes[..]).map_err(|error| refused(format!("no .npy header ({error})")))?;
+    let (shape, dtype) = (file.shape().to_vec(), file.dtype());
+    let DType::Plain(kind) = &dtype else { return Err(refused(format!("type {}", dtype.descr()))) };
+    let (kind, size) = (kind.type_char(), kind.size_field());
+    if file.order() == Order::Fortran && shape.len() > 1 {
+        return Err(refused("column-major order; save numpy.ascontiguousarray(array)".into()));
+    }
+    // A header may promise anything: check it against the bytes that are there before allocating.
+    let promised = shape.iter().chain([&size]).try_fold(1u64, |product, &side| product.checked_mul(side));
+    if promised.is_none_or(|promised| promised > bytes.len() as u64) {
+        return Err(refused(format!("a truncated file: shape {shape:?} does not fit {} bytes", bytes.len())));
+    }
+    let values = convert(file, kind, size).map_err(|error| refused(format!("type {} ({error})", dtype.descr())))?;
+    Ok(Array { shape: shape.iter().map(|&side| side as usize).collect(), values })
+}

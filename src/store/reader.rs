@@ -1,0 +1,108 @@
+//! Opens a store, checking everything before it is used.
+
+use super::npy::{floats, integers};
+use super::{FORMAT, Meta, StoredLevel, VERSION};
+use crate::datasets::{Dataset, Features, Labels, Level};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::graph::{Csr, Graph, Split};
+use std::path::Path;
+
+/// Reads a store directory.
+///
+/// # Errors
+/// A file is missing or damaged, of a newer version, or does not fit the others.
+pub fn read(directory: &Path) -> Result<Dataset> {
+    let meta = meta(&directory.join("meta.json"))?;
+    let file = |name: &str| directory.join(name);
+    let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
+
+    let adjacency = Csr {
+        row_ptr: unsigned(&file("row_ptr.npy"), u64::MAX)?,
+        col_idx: unsigned(&file("col_idx.npy"), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect(),
+        weights: optional("edge_weights.npy").map(|path| floats(&path)).transpose()?.map(|array| array.values),
+    };
+    let in_store = |error: Error| Error::file(directory, error.to_string());
+    let graph = Graph::from_csr(adjacency).map_err(in_store)?;
+
+    let features = floats(&file("features.npy"))?;
+    let [rows, cols] = features.shape[..] else {
+        let message = format!("expected nodes x features, found shape {:?}", features.shape);
+        return Err(Error::file(&file("features.npy"), message));
+    };
+    let features = Features::new(rows, cols, features.values).map_err(in_store)?;
+    let graph_ptr = match optional("graph_ptr.npy") {
+        Some(path) => unsigned(&path, graph.nodes() as u64)?.into_iter().map(|start| start as usize).collect(),
+        None => vec![0, graph.nodes()],
+    };
+    let ids = |name: &str| -> Result<Vec<u32>> {
+        Ok(unsigned(&file(name), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect())
+    };
+    let split = Split { train: ids("train.npy")?, valid: ids("valid.npy")?, test: ids("test.npy")? };
+    let labels = labels(&file("labels.npy"), &meta, &split)?;
+    let level = match meta.level {
+        StoredLevel::Node => Level::Node,
+        StoredLevel::Graph => Level::Graph,
+    };
+    let mut dataset = Dataset::new(&meta.name, graph, graph_ptr, features, labels, level, split).map_err(in_store)?;
+    for (names, given) in
+        [(&mut dataset.feature_names, meta.feature_names), (&mut dataset.class_names, meta.class_names)]
+    {
+        if given.len() == names.len() {
+            *names = given;
+        } else if !given.is_empty() {
+            let message = format!("names {} features or classes, the arrays have {}", given.len(), names.len());
+            return Err(Error::file(&file("meta.json"), message));
+        }
+    }
+    Ok(dataset)
+}
+
+fn meta(path: &Path) -> Result<Meta> {
+    let text = files::read_text(path)?;
+    // The version first: a newer store may have other keys.
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| Error::file(path, format!("is not valid JSON: {error}")))?;
+    match (value["format"].as_str(), value["version"].as_u64()) {
+        (Some(FORMAT), Some(version)) if version == u64::from(VERSION) => {}
+        (Some(FORMAT), Some(version)) => {
+            return Err(Error::file(path, format!("is a store of version {version}, this program reads {VERSION}")));
+        }
+        _ => return Err(Error::file(path, format!("expected \"format\": \"{FORMAT}\" and \"version\": {VERSION}"))),
+    }
+    serde_json::from_value(value).map_err(|error| Error::file(path, error.to_string()))
+}
+
+fn labels(path: &Path, meta: &Meta, split: &Split) -> Result<Labels> {
+    let array = integers(path)?;
+    if meta.multi_label {
+        let bits = (array.values.iter())
+            .map(|&value| u8::try_from(value).map_err(|_| Error::file(path, format!("label {value}: expected 0 or 1"))))
+            .collect::<Result<_>>()?;
+        return Ok(Labels::Multi { bits, width: meta.classes });
+    }
+    // -1 marks a unit without a label: fine as long as no split asks for it.
+    let used = split.train.iter().chain(&split.valid).chain(&split.test);
+    for &unit in used {
+        if let Some(&value) = array.values.get(unit as usize)
+            && !(0..meta.classes as i64).contains(&value)
+        {
+            return Err(Error::file(
+                path,
+                format!("label of unit {unit} is {value}: labels must be in 0..{}", meta.classes),
+            ));
+        }
+    }
+    let ids = array.values.iter().map(|&value| u32::try_from(value).unwrap_or(0)).collect();
+    Ok(Labels::Classes { ids, classes: meta.classes })
+}
+
+fn unsigned(path: &Path, most: u64) -> Result<Vec<u64>> {
+    (integers(path)?.values.into_iter().enumerate())
+        .map(|(at, value)| {
+            u64::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
+                Error::file(path, format!("entry {at} is {value}: expected an integer from 0 to {most}"))
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,187 @@
+//! What a run keeps on disk, and how it survives being killed.
+//!
+//! `config.toml` (effective settings), `metrics.jsonl` (one line an epoch), `best.safetensors` (parameters of the best
+//! epoch), `last.safetensors` (everything needed to go on), `summary.json` and `report.html` (written at the end).
+//! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
+//! files say about later epochs is cut off.
+
+use super::trainer::{EpochRecord, Progress, State};
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::model::{Architecture, Checkpoint, Layout};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What `best.safetensors` says about itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ModelMetadata {
+    /// Dataset it was trained on.
+    pub dataset: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Sizes.
+    pub architecture: Architecture,
+    /// Epoch the parameters are from, counted from 1.
+    pub epoch: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LastMetadata {
+    progress: Progress,
+    seconds: f64,
+}
+
+/// A run directory open for writing.
+pub struct RunDirectory {
+    path: PathBuf,
+    metrics: File,
+}
+
+impl RunDirectory {
+    /// Makes a new directory for a run.
+    ///
+    /// # Errors
+    /// It exists and is not empty, or cannot be made.
+    pub fn create(path: &Path, config: &Config) -> Result<RunDirectory> {
+        create_empty(path)?;
+        files::write_atomic(&path.join("config.toml"), config.to_toml()?.as_bytes())?;
+        RunDirectory::open(path)
+    }
+
+    /// Opens one that exists, to go on.
+    ///
+    /// # Errors
+    /// `metrics.jsonl` cannot be written.
+    pub fn open(path: &Path) -> Result<RunDirectory> {
+        let metrics_path = path.join("metrics.jsonl");
+        let metrics = (File::options().create(true).append(true).open(&metrics_path))
+            .map_err(Error::io("write", &metrics_path))?;
+        Ok(RunDirectory { path: path.to_path_buf(), metrics })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The state to go on from and the seconds spent so far; `None` where no checkpoint was written yet.
+    /// Cuts `metrics.jsonl` back to that state.
+    ///
+    /// # Errors
+    /// A file is damaged or does not fit the model.
+    pub fn restore(&mut self, layout: &Layout) -> Result<Option<(State, f64)>> {
+        let path = self.path.join("last.safetensors");
+        if !path.exists() {
+            self.truncate_metrics(0)?;
+            return Ok(None);
+        }
+        let checkpoint = Checkpoint::read(&path)?;
+        let metadata: LastMetadata = (checkpoint.metadata.as_deref())
+            .and_then(|text| serde_json::from_str(text).ok())
+            .ok_or_else(|| Error::file(&path, "has no training state; it is not a checkpoint of a run"))?;
+        let state = State {
+            parameters: checkpoint.parameters(layout, "")?,
+            first_moment: checkpoint.parameters(layout, "adam.first.")?,
+            second_moment: checkpoint.parameters(layout, "adam.second.")?,
+            best: checkpoint.parameters(layout, "best.")?,
+            progress: metadata.progress,
+        };
+        self.truncate_metrics(state.progress.epoch)?;
+        Ok(Some((state, metadata.seconds)))
+    }
+
+    /// Replaces both checkpoints.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn save(&self, layout: &Layout, state: &State, model: &ModelMetadata, seconds: f64) -> Result<()> {
+        let json =
+            |value: serde_json::Result<String>| value.map_err(|error| Error::file(&self.path, error.to_string()));
+        let best = Checkpoint::named(layout, &state.best, "");
+        let model = json(serde_json::to_string(model))?;
+        Checkpoint::write(&self.path.join("best.safetensors"), best, Some(model))?;
+        let mut tensors = Checkpoint::named(layout, &state.parameters, "");
+        tensors.extend(Checkpoint::named(layout, &state.first_moment, "adam.first."));
+        tensors.extend(Checkpoint::named(layout, &state.second_moment, "adam.second."));
+        tensors.extend(Checkpoint::named(layout, &state.best, "best."));
+        let metadata = json(serde_json::to_string(&LastMetadata { progress: state.progress.clone(), seconds }))?;
+        Checkpoint::write(&self.path.join("last.safetensors"), tensors, Some(metadata))
+    }
+
+    /// Adds a line to `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn log(&mut self, record: &EpochRecord) -> Result<()> {
+        let path = self.path.join("metrics.jsonl");
+        let mut line = serde_json::to_string(record).map_err(|error| Error::file(&path, error.to_string()))?;
+        line.push('\n');
+        self.metrics.write_all(line.as_bytes()).map_err(Error::io("write", &path))
+    }
+
+    /// Writes a whole file of the directory.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        files::write_atomic(&self.path.join(name), text.as_bytes())
+    }
+
+    /// Every epoch logged so far. A line cut off by a kill is left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn history(&self) -> Result<Vec<EpochRecord>> {
+        let text = files::read_text(&self.path.join("metrics.jsonl"))?;
+        Ok(text.lines().map_while(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    fn truncate_metrics(&mut self, epochs: usize) -> Result<()> {
+        let path = self.path.join("metrics.jsonl");
+        let mut text = String::new();
+        for record in self.history()?.iter().take_while(|record| record.epoch <= epochs) {
+            text += &serde_json::to_string(record).map_err(|error| Error::file(&path, error.to_string()))?;
+            text.push('\n');
+        }
+        files::write_atomic(&path, text.as_bytes())?;
+        *self = RunDirectory::open(&self.path)?;
+        Ok(())
+    }
+}
+
+/// Makes `path` unless it exists and is empty.
+fn create_empty(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        let mut entries = fs::read_dir(path).map_err(Error::io("read", path))?;
+        if entries.next().is_some() {
+            return Err(Error::file(
+                path,
+                "is not empty: choose another --out, or continue the run in it with --resume",
+            ));
+        }
+        return Ok(());
+    }
+    fs::create_dir_all(path).map_err(Error::io("create directory", path))
+}
+
+/// A new directory `runs/<name>-<number>` below the current one, the lowest number that is free.
+///
+/// # Errors
+/// It cannot be made.
+pub fn next_free(name: &str) -> Result<PathBuf> {
+    let parent = Path::new("runs");
+    fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+    for number in 1.. {
+        let path = parent.join(format!("{name}-{number}"));
+        // Creating decides, so that two processes never share a directory.
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("create directory", &path)(error)),
+        }
+    }
+    Err(Error::file(parent, "has no free number left"))
+}

@@ -1,0 +1,324 @@
+//! One model, one seed: epochs of training steps, evaluation after each, and the state a checkpoint needs.
+//!
+//! All randomness is a function of (seed, epoch or step), so a trainer restored from its state goes on to the same
+//! bits as one that never stopped.
+
+use super::stopping::{Chance, Stopping, Verdict};
+use super::{Scores, schedule};
+use crate::batch::Batches;
+use crate::config::{Config, Optimizer};
+use crate::datasets::Dataset;
+use crate::device::{AdamStep, Device, Dropout, DropoutPlace};
+use crate::error::{Error, Result};
+use crate::model::{Layout, Randomness, Resident, initial_parameters};
+use crate::seed::{Purpose, Stream};
+use serde::{Deserialize, Serialize};
+
+/// One line of `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochRecord {
+    /// Counted from 1.
+    pub epoch: usize,
+    /// Mean training loss, dropout and noise included.
+    pub train_loss: f64,
+    /// Scores of the validation units.
+    pub validation: Scores,
+    /// Learning rate of the epoch.
+    pub learning_rate: f64,
+    /// Whether this is the best epoch so far.
+    pub best: bool,
+    /// Seconds since the start of training, over all sittings.
+    pub seconds: f64,
+}
+
+/// Progress that is not a tensor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Early stopping.
+    pub stopping: Stopping,
+    /// Whether patience ended the run.
+    pub stopped: bool,
+}
+
+/// Everything needed to go on: host copies, in the layout's order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Counters and early stopping.
+    pub progress: Progress,
+    /// Current parameters.
+    pub parameters: Vec<f32>,
+    /// Adam's first moment.
+    pub first_moment: Vec<f32>,
+    /// Adam's second moment.
+    pub second_moment: Vec<f32>,
+    /// Parameters of the best epoch.
+    pub best: Vec<f32>,
+}
+
+/// Trains one model.
+pub struct Trainer<'a, D: Device<Real = f32>> {
+    device: &'a D,
+    layout: &'a Layout,
+    config: &'a Config,
+    seed: u64,
+    batches: Batches<'a>,
+    chance: Chance,
+    train: Option<Resident<'a, D>>,
+    valid: Option<Resident<'a, D>>,
+    progress: Progress,
+    parameters: D::Buffer,
+    gradient: D::Buffer,
+    first_moment: D::Buffer,
+    second_moment: D::Buffer,
+    best: Vec<f32>,
+}
+
+impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
+    /// A fresh model, or one restored from `state`.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn new(
+        device: &'a D,
+        layout: &'a Layout,
+        config: &'a Config,
+        dataset: &'a Dataset,
+        seed: u64,
+        state: Option<State>,
+    ) -> Result<Self> {
+        let state = state.unwrap_or_else(|| {
+            let parameters = initial_parameters(layout, config.init, seed);
+            State {
+                progress: Progress::default(),
+                first_moment: vec![0.0; layout.len()],
+                second_moment: vec![0.0; layout.len()],
+                best: parameters.clone(),
+                parameters,
+            }
+        });
+        Ok(Trainer {
+            device,
+            layout,
+            config,
+            seed,
+            batches: Batches::new(dataset, config.walk),
+            chance: Chance::new(dataset),
+            train: None,
+            valid: None,
+            progress: state.progress,
+            parameters: device.upload(&state.parameters)?,
+            gradient: device.zeros(layout.len())?,
+            first_moment: device.upload(&state.first_moment)?,
+            second_moment: device.upload(&state.second_moment)?,
+            best: state.best,
+        })
+    }
+
+    /// Counters and early stopping.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn finished(&self) -> bool {
+        self.progress.stopped || self.progress.epoch >= self.config.train.epochs
+    }
+
+    /// Parameters of the best epoch so far.
+    pub fn best(&self) -> &[f32] {
+        &self.best
+    }
+
+    /// Host copies of everything needed to go on.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn state(&self) -> Result<State> {
+        Ok(State {
+            progress: self.progress.clone(),
+            parameters: self.device.download(&self.parameters)?,
+            first_moment: self.device.download(&self.first_moment)?,
+            second_moment: self.device.download(&self.second_moment)?,
+            best: self.best.clone(),
+        })
+    }
+
+    /// Trains one epoch and scores the validation units.
+    ///
+    /// # Errors
+    /// The loss is no longer a number, or the device failed.
+    pub fn epoch(&mut self) -> Result<EpochRecord> {
+        let epoch = self.progress.epoch;
+        let learning_rate = schedule::learning_rate(&self.config.train, epoch);
+        let train_loss = self.train_epoch(learning_rate)?;
+        let validation = self.validate()?;
+        let Verdict { best, stop } = self.progress.stopping.update(
+            epoch,
+            train_loss,
+            &validation,
+            self.config.train.metric,
+            self.config.train.patience,
+            &self.chance,
+        );
+        if best {
+            self.best = self.device.download(&self.parameters)?;
+        }
+        self.progress.stopped = stop;
+        self.progress.epoch += 1;
+        Ok(EpochRecord { epoch: epoch + 1, train_loss, validation, learning_rate, best, seconds: 0.0 })
+    }
+
+    /// Scores any units with the best parameters.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn score(&mut self, units: &[u32]) -> Result<Scores> {
+        let parameters = self.device.upload(&self.best)?;
+        if self.whole_graph() {
+            let logits = self.train()?.unit_logits(&parameters, units, true)?;
+            return Ok(Scores::new(&self.batches.dataset.labels, units, &logits));
+        }
+        if units.is_empty() {
+            return Ok(Scores::default());
+        }
+        let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
+        let logits = resident.unit_logits(&parameters, units, false)?;
+        Ok(Scores::new(&self.batches.dataset.labels, units, &logits))
+    }
+
+    /// Signed contribution w_k H[i,k] of every feature to the (first) logit of each unit of a node task, units x d,
+    /// and the hop weights T x d, with the best parameters.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn contributions(&mut self, units: &[u32]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let a = &self.layout.architecture;
+        let parameters = self.device.upload(&self.best)?;
+        let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
+        resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
+        let state = self.device.download_matrix(resident.pass.state())?;
+        let weight = &self.best[self.layout.readout_weight.clone()];
+        let contribution = |row: usize, k: usize| f64::from(state[row * a.features + k] * weight[k * a.outputs]);
+        let contributions = (resident.batch.targets.iter())
+            .flat_map(|&(row, _)| (0..a.features).map(move |k| (row as usize, k)))
+            .map(|(row, k)| contribution(row, k))
+            .collect();
+        let hop_weights = self.device.download(resident.pass.hop_weights())?;
+        Ok((contributions, hop_weights.into_iter().map(f64::from).collect()))
+    }
+
+    /// On one graph, every step and every evaluation runs on the same resident nodes.
+    fn whole_graph(&self) -> bool {
+        self.batches.dataset.graphs() == 1
+    }
+
+    /// The resident training batch, made on first use.
+    fn train(&mut self) -> Result<&mut Resident<'a, D>> {
+        let resident = match self.train.take() {
+            Some(resident) => resident,
+            None => {
+                let first = self.epoch_batches(0).into_iter().next().unwrap_or_default();
+                Resident::new(self.device, self.layout, self.batches.holding(&first))?
+            }
+        };
+        Ok(self.train.insert(resident))
+    }
+
+    fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
+        let mut total = 0.0;
+        let batches = self.epoch_batches(self.progress.epoch);
+        let count = batches.len();
+        for units in batches {
+            total += self.step(&units, count, learning_rate)? * units.len() as f64;
+        }
+        Ok(total / self.batches.dataset.split.train.len() as f64)
+    }
+
+    /// Training units of each step of an epoch, shuffled: units of the same graph stay together, `batch_size` graphs
+    /// a step; on one graph, `batch_size` units a step.
+    fn epoch_batches(&self, epoch: usize) -> Vec<Vec<u32>> {
+        let dataset = self.batches.dataset;
+        let size = self.config.train.batch_size;
+        if size == 0 {
+            return vec![dataset.split.train.clone()];
+        }
+        let mut groups: Vec<Vec<u32>> = if self.whole_graph() {
+            dataset.split.train.iter().map(|&unit| vec![unit]).collect()
+        } else {
+            let mut by_graph = vec![Vec::new(); dataset.graphs()];
+            for &unit in &dataset.split.train {
+                by_graph[dataset.graph_of(unit as usize)].push(unit);
+            }
+            by_graph.retain(|units| !units.is_empty());
+            by_graph
+        };
+        Stream::new(self.seed, Purpose::Batches, epoch as u32).rng().shuffle(&mut groups);
+        groups.chunks(size).map(<[_]>::concat).collect()
+    }
+
+    fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {
+        let train = &self.config.train;
+        let randomness = self.randomness()?;
+        self.train()?;
+        let Some(resident) = &mut self.train else { return Ok(0.0) };
+        if batches > 1 && self.batches.dataset.graphs() == 1 {
+            resident.retarget(self.batches.whole(units))?;
+        } else if batches > 1 {
+            resident.replace(self.batches.holding(units))?;
+        }
+        self.device.clear(&mut self.gradient)?;
+        let loss = resident.gradient(&mut self.gradient, &self.parameters, &randomness)?;
+        let norm = self.device.norm(&self.gradient)?;
+        if !(loss.is_finite() && norm.is_finite()) {
+            return Err(Error::Diverged(format!(
+                "training diverged in epoch {} (loss {loss}, gradient norm {norm}): lower train.learning_rate or set \
+                 train.clip_norm",
+                self.progress.epoch + 1
+            )));
+        }
+        let clipped = train.clip_norm > 0.0 && norm > train.clip_norm;
+        self.progress.step += 1;
+        let step = AdamStep {
+            learning_rate,
+            weight_decay: train.weight_decay,
+            decoupled: train.optimizer == Optimizer::AdamW,
+            step: self.progress.step,
+            gradient_scale: if clipped { train.clip_norm / norm } else { 1.0 },
+        };
+        let Trainer { parameters, first_moment, second_moment, gradient, .. } = self;
+        self.device.adam(parameters, first_moment, second_moment, gradient, step)?;
+        Ok(loss)
+    }
+
+    /// Noise and dropout of the next step.
+    fn randomness(&self) -> Result<Randomness<D>> {
+        let a = &self.layout.architecture;
+        let stream = |purpose| Stream::new(self.seed, purpose, self.progress.step as u32);
+        let noise = stream(Purpose::Noise);
+        let noise: Vec<f32> = (0..a.features * a.experts).map(|at| noise.normal(at as u64) as f32).collect();
+        let (rate, place) = (self.config.train.dropout, self.config.train.dropout_place);
+        let active = rate > 0.0 && place != DropoutPlace::None;
+        let dropout = active.then(|| Dropout { place, rate, stream: stream(Purpose::Dropout) });
+        Ok(Randomness { noise: Some(self.device.upload(&noise)?), dropout })
+    }
+
+    fn validate(&mut self) -> Result<Scores> {
+        let dataset = self.batches.dataset;
+        let units = &dataset.split.valid;
+        if units.is_empty() {
+            return Ok(Scores::default());
+        }
+        let whole = self.whole_graph();
+        let cached = if whole { &mut self.train } else { &mut self.valid };
+        let resident = match cached.take() {
+            Some(resident) => cached.insert(resident),
+            None => cached.insert(Resident::new(self.device, self.layout, self.batches.holding(units))?),
+        };
+        let logits = resident.unit_logits(&self.parameters, units, whole)?;
+        Ok(Scores::new(&dataset.labels, units, &logits))
+    }
+}

@@ -1,0 +1,237 @@
+//! Every parameter gradient equals central differences of the loss, in f64.
+//!
+//! Entries are compared one by one: |gradient - difference| / max(|difference|, FLOOR) < TOLERANCE.
+//! The loss has kinks (ReLU) and jumps (a change of the chosen experts). A difference taken across one is no derivative
+//! and shows itself by changing with the step; such entries are counted, and few are allowed.
+
+// A helper may stop at the first surprise, as a test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::problems::{Problem, Recipe, Task, Values};
+use common::{F64_TOLERANCE, assert_close, run};
+use harmonia::datasets::Level;
+use harmonia::device::cpu::Cpu;
+use harmonia::device::{Device, Dropout, DropoutPlace};
+use harmonia::graph::{Direction, Walk};
+use harmonia::model::{HopWeights, Pass, Randomness};
+use harmonia::seed::{Purpose, Stream};
+
+/// The third derivative times STEP^2 / 6 and the rounding of the loss over STEP are both near 1e-11.
+const STEP: f64 = 1e-5;
+const TOLERANCE: f64 = 1e-6;
+/// Below this size an error of 1e-10 in the difference itself would look like an error of TOLERANCE.
+const FLOOR: f64 = 1e-4;
+/// Largest part of the entries that may lie at a kink.
+const KINKS_ALLOWED: f64 = 0.01;
+/// Smallest part of the entries that must be larger than FLOOR: else a check would be a check of nothing.
+const TELLING: f64 = 0.3;
+
+/// Entries looked at by one test.
+#[derive(Default)]
+struct Tally {
+    entries: usize,
+    telling: usize,
+    kinks: usize,
+}
+
+impl Tally {
+    /// Compares all gradients of a problem.
+    fn check(&mut self, problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>) {
+        let gradient = run::<f64>(&problem.batch(), &problem.layout, &problem.parameters, noise, dropout).gradient;
+        let device = Cpu::<f64>::new();
+        let batch = problem.batch();
+        let inputs = device.inputs(&batch).unwrap();
+        let randomness = Randomness { noise: noise.map(<[f64]>::to_vec), dropout };
+        let mut pass = Pass::new(&device, &problem.layout, batch.transition.nodes(), batch.rows()).unwrap();
+        let mut parameters = problem.parameters.clone();
+        for tensor in problem.layout.tensors() {
+            for at in tensor.range.clone() {
+                let mut difference = |step: f64| {
+                    let value = parameters[at];
+                    let mut loss = |moved: f64| {
+                        parameters[at] = moved;
+                        pass.forward(&inputs, &parameters, &randomness).unwrap();
+                        pass.loss(&inputs).unwrap()
+                    };
+                    let quotient = (loss(value + step) - loss(value - step)) / (2.0 * step);
+                    parameters[at] = value;
+                    quotient
+                };
+                let expected = difference(STEP);
+                let error = |found: f64| (found - expected).abs() / expected.abs().max(FLOOR);
+                self.entries += 1;
+                self.telling += usize::from(expected.abs() > FLOOR);
+                if error(gradient[at]) < TOLERANCE {
+                    continue;
+                }
+                let is_kink = error(difference(2.0 * STEP)) > TOLERANCE || error(difference(STEP / 2.0)) > TOLERANCE;
+                assert!(
+                    is_kink,
+                    "d {}[{}] is {:e}, central difference {expected:e}, in {:?} with noise {}, dropout {:?}",
+                    tensor.name,
+                    at - tensor.range.start,
+                    gradient[at],
+                    problem.recipe,
+                    noise.is_some(),
+                    dropout.map(|dropout| dropout.place),
+                );
+                self.kinks += 1;
+            }
+        }
+    }
+
+    /// Refuses a test that skipped too much or compared zeros.
+    fn finish(self) {
+        let Tally { entries, telling, kinks } = self;
+        println!("{entries} entries, {telling} above {FLOOR:e}, {kinks} at a kink");
+        assert!((kinks as f64) < KINKS_ALLOWED * entries as f64, "{kinks} of {entries} entries lie at a kink");
+        assert!((telling as f64) > TELLING * entries as f64, "only {telling} of {entries} entries exceed {FLOOR:e}");
+    }
+}
+
+fn dropout(place: DropoutPlace, seed: u64) -> Dropout {
+    Dropout { place, rate: 0.3, stream: Stream::new(seed, Purpose::Dropout, 5) }
+}
+
+#[test]
+fn every_number_of_hops_and_active_experts() {
+    let mut tally = Tally::default();
+    for hops in 1..=8 {
+        for active in 1..=3 {
+            let seed = 1000 + 10 * hops as u64 + active as u64;
+            let recipe = Recipe { seed, hops, active, ..Recipe::default() };
+            tally.check(&recipe.problem(), None, None);
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn every_task() {
+    let mut tally = Tally::default();
+    for (at, task) in [Task::Binary, Task::Classes(4), Task::Multi(3)].into_iter().enumerate() {
+        for (offset, values) in [Values::Continuous, Values::Few(3)].into_iter().enumerate() {
+            let seed = 2000 + 2 * at as u64 + offset as u64;
+            let node = Recipe { seed, task, values, ..Recipe::default() };
+            tally.check(&node.problem(), None, None);
+            let graph = Recipe { level: Level::Graph, graphs: 4, ..node };
+            tally.check(&graph.problem(), None, None);
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn every_walk() {
+    let mut tally = Tally::default();
+    let mut seed = 3000;
+    for direction in [Direction::Undirected, Direction::Directed] {
+        for flags in 0..8 {
+            let [weighted, self_loops, lazy] = [flags & 1 != 0, flags & 2 != 0, flags & 4 != 0];
+            seed += 1;
+            let walk = Walk { self_loops, lazy };
+            let recipe = Recipe { seed, direction, weighted, walk, hops: 4, ..Recipe::default() };
+            tally.check(&recipe.problem(), None, None);
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn every_expert_shape() {
+    let mut tally = Tally::default();
+    for (at, hidden) in [vec![], vec![5], vec![16, 8], vec![7, 3, 4]].into_iter().enumerate() {
+        let seed = 4000 + at as u64;
+        let recipe = Recipe { seed, hidden, bases: 1 + at, embedding: 1 + at, ..Recipe::default() };
+        tally.check(&recipe.problem(), None, None);
+    }
+    tally.finish();
+}
+
+#[test]
+fn free_hop_weights() {
+    let mut tally = Tally::default();
+    for (seed, hops) in [(5000, 1), (5001, 4), (5002, 8)] {
+        let recipe = Recipe { seed, hops, hop_weights: HopWeights::Free, ..Recipe::default() };
+        tally.check(&recipe.problem(), None, None);
+    }
+    tally.finish();
+}
+
+#[test]
+fn routing_noise() {
+    let mut tally = Tally::default();
+    for active in 1..=3 {
+        let recipe = Recipe { seed: 6000 + active as u64, active, ..Recipe::default() };
+        let problem = recipe.problem();
+        tally.check(&problem, Some(&problem.noise), None);
+    }
+    tally.finish();
+}
+
+#[test]
+fn every_dropout_for_dense_and_coded_features() {
+    let mut tally = Tally::default();
+    let mut seed = 7000;
+    for place in [DropoutPlace::Input, DropoutPlace::Feature, DropoutPlace::Hidden] {
+        for values in [Values::Continuous, Values::Few(3)] {
+            for (level, graphs) in [(Level::Node, 1), (Level::Graph, 3)] {
+                seed += 1;
+                let recipe = Recipe { seed, values, level, graphs, features: 4, ..Recipe::default() };
+                let problem = recipe.problem();
+                tally.check(&problem, Some(&problem.noise), Some(dropout(place, seed)));
+            }
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn more_features_than_one_panel() {
+    let mut tally = Tally::default();
+    let recipe = Recipe { seed: 8000, nodes: 9, features: 70, hidden: vec![4], hops: 2, ..Recipe::default() };
+    tally.check(&recipe.problem(), None, None);
+    tally.finish();
+}
+
+#[test]
+fn copies_of_a_problem_have_the_gradient_of_one() {
+    // 400 x 12 nodes: more than one tile, chunk of rows and job, whose sums must add up to the mean over one copy.
+    for (at, values) in [Values::Continuous, Values::Few(3)].into_iter().enumerate() {
+        for (level, graphs) in [(Level::Node, 1), (Level::Graph, 2)] {
+            for place in [DropoutPlace::None, DropoutPlace::Feature] {
+                let seed = 9000 + at as u64;
+                let recipe = Recipe { seed, nodes: 12, values, level, graphs, features: 18, ..Recipe::default() };
+                let gradient = |problem: &Problem| {
+                    let dropout = Some(dropout(place, seed));
+                    run::<f64>(&problem.batch(), &problem.layout, &problem.parameters, Some(&problem.noise), dropout)
+                        .gradient
+                };
+                let one = recipe.problem();
+                let context = (&recipe, place);
+                assert_close("gradients", &gradient(&one.copies(400)), &gradient(&one), F64_TOLERANCE, &context);
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_are_added_to_what_is_there() {
+    let problem = Recipe::default().problem();
+    let device = Cpu::<f64>::new();
+    let batch = problem.batch();
+    let inputs = device.inputs(&batch).unwrap();
+    let mut pass = Pass::new(&device, &problem.layout, batch.transition.nodes(), batch.rows()).unwrap();
+    let randomness = Randomness::none();
+    let mut gradient = vec![1.0; problem.layout.len()];
+    for _ in 0..2 {
+        pass.forward(&inputs, &problem.parameters, &randomness).unwrap();
+        pass.loss(&inputs).unwrap();
+        pass.backward(&mut gradient, &inputs, &problem.parameters, &randomness).unwrap();
+    }
+    let once = run::<f64>(&batch, &problem.layout, &problem.parameters, None, None).gradient;
+    let expected: Vec<f64> = once.iter().map(|value| 1.0 + 2.0 * value).collect();
+    assert_close("gradients", &gradient, &expected, F64_TOLERANCE, &problem.recipe);
+}
