@@ -23,6 +23,8 @@ const STEP: f64 = 1e-5;
 const TOLERANCE: f64 = 1e-6;
 /// Below this size an error of 1e-10 in the difference itself would look like an error of TOLERANCE.
 const FLOOR: f64 = 1e-4;
+/// f32 keeps seven digits; sums over 300 nodes may lose two of them.
+const F32_TOLERANCE: f64 = 1e-5;
 /// Largest part of the entries that may lie at a kink.
 const KINKS_ALLOWED: f64 = 0.01;
 /// Smallest part of the entries that must be larger than FLOOR: else a check would be a check of nothing.
@@ -213,6 +215,21 @@ fn copies_of_a_problem_have_the_gradient_of_one() {
                 let context = (&recipe, place);
                 assert_close("gradients", &gradient(&one.copies(400)), &gradient(&one), F64_TOLERANCE, &context);
             }
+        }
+    }
+}
+
+#[test]
+fn single_precision_gradients_follow_double_precision() {
+    for (at, values) in [Values::Continuous, Values::Few(3)].into_iter().enumerate() {
+        let recipe = Recipe { seed: 9500 + at as u64, nodes: 300, values, features: 20, ..Recipe::default() };
+        let problem = recipe.problem();
+        let (batch, layout, noise) = (problem.batch(), &problem.layout, Some(problem.noise.as_slice()));
+        let single = run::<f32>(&batch, layout, &problem.parameters, noise, None).gradient;
+        let double = run::<f64>(&batch, layout, &problem.parameters, noise, None).gradient;
+        for tensor in layout.tensors() {
+            let range = tensor.range.clone();
+            assert_close(&tensor.name, &single[range.clone()], &double[range], F32_TOLERANCE, &recipe);
         }
     }
 }

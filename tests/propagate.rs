@@ -26,8 +26,8 @@ use rayon::prelude::*;
 const F32_TOLERANCE: f64 = 1e-5;
 /// The cases are always the same ones.
 const PROPTEST_SEED: u64 = 20;
-/// One below, at and above a register of 16 and a panel of 64 columns.
-const FEATURE_COUNTS: [usize; 8] = [1, 2, 15, 16, 17, 33, 64, 65];
+/// Around powers of two, where blocks of registers end, and around 64, where a panel ends.
+const FEATURE_COUNTS: [usize; 16] = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 97];
 
 /// A walk with responses, hop weights and a gradient of H to push through it.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::files;
-use npyz::{DType, NpyFile, Order, TypeChar, WriterBuilder};
+use npyz::{DType, NpyFile, NpyHeader, Order, TypeChar, WriterBuilder};
 use std::path::Path;
 
 /// An array as read: shape and elements.
@@ -63,18 +63,21 @@ fn read<T>(
 ) -> Result<Array<T>> {
     let bytes = files::read(path)?;
     let refused = |found: String| Error::file(path, format!("expected a .npy array of {expected}, found {found}"));
-    let file = NpyFile::new(&bytes[..]).map_err(|error| refused(format!("no .npy header ({error})")))?;
-    let (shape, dtype) = (file.shape().to_vec(), file.dtype());
+    let mut content = &bytes[..];
+    // Reading the header takes it off the front: what is left are the elements.
+    let header = NpyHeader::from_reader(&mut content).map_err(|error| refused(format!("no .npy header ({error})")))?;
+    let (shape, dtype) = (header.shape().to_vec(), header.dtype());
     let DType::Plain(kind) = &dtype else { return Err(refused(format!("type {}", dtype.descr()))) };
     let (kind, size) = (kind.type_char(), kind.size_field());
-    if file.order() == Order::Fortran && shape.len() > 1 {
+    if header.order() == Order::Fortran && shape.len() > 1 {
         return Err(refused("column-major order; save numpy.ascontiguousarray(array)".into()));
     }
     // A header may promise anything: check it against the bytes that are there before allocating.
     let promised = shape.iter().chain([&size]).try_fold(1u64, |product, &side| product.checked_mul(side));
-    if promised.is_none_or(|promised| promised > bytes.len() as u64) {
-        return Err(refused(format!("a truncated file: shape {shape:?} does not fit {} bytes", bytes.len())));
+    if promised.is_none_or(|promised| promised > content.len() as u64) {
+        return Err(refused(format!("a truncated file: shape {shape:?} does not fit {} bytes", content.len())));
     }
-    let values = convert(file, kind, size).map_err(|error| refused(format!("type {} ({error})", dtype.descr())))?;
+    let values = convert(NpyFile::with_header(header, content), kind, size)
+        .map_err(|error| refused(format!("type {} ({error})", dtype.descr())))?;
     Ok(Array { shape: shape.iter().map(|&side| side as usize).collect(), values })
 }

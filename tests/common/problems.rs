@@ -5,7 +5,7 @@ use super::oracle::{self, Matrix};
 use harmonia::batch::{Batch, Batches};
 use harmonia::datasets::{Dataset, Features, Labels, Level};
 use harmonia::graph::{Direction, Graph, Split, Walk};
-use harmonia::model::{Architecture, HopWeights, Initialisation, Layout, initial_parameters};
+use harmonia::model::{Architecture, HopWeights, Layout};
 use harmonia::seed::{Purpose, Rng, Stream};
 
 /// What is predicted.
@@ -113,6 +113,27 @@ pub fn random_weights(rng: &mut Rng, edges: usize) -> Vec<f32> {
     (0..edges).map(|_| (1 + rng.below(24)) as f32 / 8.0).collect()
 }
 
+/// Parameters of no special structure, so that every one of them matters; hop logits stay away from zero.
+fn random_parameters(rng: &mut Rng, layout: &Layout) -> Vec<f64> {
+    let mut parameters = vec![0.0; layout.len()];
+    for tensor in layout.tensors() {
+        let fan_in = match tensor.name.as_str() {
+            "readout.weight" => layout.architecture.features,
+            "coefficients" => layout.architecture.bases,
+            name if name.starts_with("experts") && tensor.shape.len() == 2 => tensor.shape[1],
+            _ => 1,
+        };
+        for parameter in &mut parameters[tensor.range.clone()] {
+            let value = 3.0 * rng.uniform() - 1.5;
+            *parameter = value / (fan_in as f64).sqrt();
+            if tensor.name == "hop_logits" {
+                *parameter += value.signum() * 0.5;
+            }
+        }
+    }
+    parameters
+}
+
 impl Recipe {
     /// Draws the problem.
     pub fn problem(&self) -> Problem {
@@ -151,15 +172,7 @@ impl Recipe {
             hop_weights: self.hop_weights,
         };
         let layout = Layout::new(architecture).unwrap();
-        let start = Initialisation { readout_scale: 1.0, hop_growth: 0.0 };
-        let mut parameters = initial_parameters::<f64>(&layout, start, self.seed);
-        // Hop logits and intercepts start alike for all features and classes; here each has its own.
-        for at in layout.hop_logits.clone() {
-            parameters[at] *= 0.5 + rng.uniform();
-        }
-        for at in layout.readout_bias.clone() {
-            parameters[at] = rng.uniform() - 0.5;
-        }
+        let parameters = random_parameters(&mut rng, &layout);
         let noise = Stream::new(self.seed, Purpose::Noise, 0);
         let noise = (0..self.features * self.experts).map(|at| noise.normal(at as u64)).collect();
         let dataset = self.dataset(&edges, weights.as_deref(), graph_ptr, values, labels, train);

@@ -96,26 +96,26 @@ impl Coded {
     fn new(features: &Features) -> Option<Coded> {
         let (rows, cols) = (features.rows, features.cols);
         let most = MAX_VALUES.min(rows / MIN_SAVING);
-        let mut tables: Vec<Vec<f32>> = vec![Vec::new(); cols];
-        let mut codes = Vec::with_capacity(features.values.len());
-        for row in features.values.chunks_exact(cols) {
-            for (table, &value) in tables.iter_mut().zip(row) {
+        let mut codes = vec![0u8; features.values.len()];
+        let (mut offsets, mut values) = (vec![0u32], Vec::new());
+        // Column by column, so that a continuous feature is found out after a few hundred rows.
+        for k in 0..cols {
+            let mut table: Vec<f32> = Vec::new();
+            let column = features.values[k..].iter().step_by(cols);
+            for (code, &value) in codes[k..].iter_mut().step_by(cols).zip(column) {
                 // Equal values, not equal bits: -0 and 0 have the same response.
-                let code = match table.iter().position(|&known| known == value) {
-                    Some(code) => code,
+                *code = match table.iter().position(|&known| known == value) {
+                    Some(known) => known as u8,
                     None if table.len() == most => return None,
                     None => {
                         table.push(value);
-                        table.len() - 1
+                        (table.len() - 1) as u8
                     }
                 };
-                codes.push(code as u8);
             }
+            values.extend_from_slice(&table);
+            offsets.push(values.len() as u32);
         }
-        let mut offsets = vec![0u32];
-        for table in &tables {
-            offsets.push(offsets[offsets.len() - 1] + table.len() as u32);
-        }
-        Some(Coded { rows, cols, codes, offsets, values: tables.concat() })
+        Some(Coded { rows, cols, codes, offsets, values })
     }
 }

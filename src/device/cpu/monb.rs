@@ -7,13 +7,13 @@
 //!   dgate = v.S + w G,  dv = gate S,  dw = gate G, and from dv, dw the output layer and the coefficients.
 //! Hidden activations are recomputed. Deterministic: jobs are cut by sizes only and combined in order.
 
-use super::expert::{HiddenMask, LANES, Scratch, TILE, dot, lane_sum};
+use super::expert::{HiddenMask, LANES, PackedExpert, Scratch, TILE, lane_sum};
 use super::inputs::{Coded, InputFeatures};
 use super::panels::{Panel, Panels};
 use super::points::{PointSource, Points, RowSource, Source};
 use super::{Cpu, CpuInputs, ROW_CHUNK, simd};
 use crate::device::{Dropout, DropoutPlace, Real, Routing};
-use crate::model::{Layer, Layout};
+use crate::model::Layout;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -131,6 +131,8 @@ struct Evaluator<'a, T: Real> {
     heads: Vec<T>,
     /// Last hidden width of an expert.
     width: usize,
+    /// Hidden layers of every expert.
+    experts: Vec<PackedExpert<T>>,
 }
 
 impl<'a, T: Real> Evaluator<'a, T> {
@@ -151,7 +153,8 @@ impl<'a, T: Real> Evaluator<'a, T> {
             .collect();
         let width = architecture.hidden.last().copied().unwrap_or(1);
         let heads = fold_heads(routing, parameters, layout, width);
-        Evaluator { routing, parameters, layout, dropout, factors, heads, width }
+        let experts = layout.experts.iter().map(|layers| PackedExpert::new(&layers[..layers.len() - 1], parameters));
+        Evaluator { routing, parameters, layout, dropout, factors, heads, width, experts: experts.collect() }
     }
 
     /// The table of distinct values, where the features have one and no mask tells equal values apart.
@@ -168,11 +171,11 @@ impl<'a, T: Real> Evaluator<'a, T> {
         self.dropout.filter(|dropout| dropout.place == DropoutPlace::Hidden)
     }
 
-    /// Chosen expert's layers, head (v and w) and effective gate of a slot.
-    fn slot(&self, k: usize, slot: usize) -> (&'a [Layer], &[T], T) {
+    /// Chosen expert, head (v and w) and effective gate of a slot.
+    fn slot(&self, k: usize, slot: usize) -> (usize, &[T], T) {
         let at = k * self.layout.architecture.active + slot;
-        let layers = &self.layout.experts[self.routing.experts[at] as usize];
-        (layers, &self.heads[at * (self.width + 1)..][..self.width + 1], self.routing.gates[at] * self.factors[k])
+        let head = &self.heads[at * (self.width + 1)..][..self.width + 1];
+        (self.routing.experts[at] as usize, head, self.routing.gates[at] * self.factors[k])
     }
 
     /// out[p * stride] = f_k(x_p) for all points of the source.
@@ -185,19 +188,21 @@ impl<'a, T: Real> Evaluator<'a, T> {
             let (x, sums) = (&x[..padded], &mut sums[..padded]);
             sums.fill(T::zero());
             for slot in 0..active {
-                let (layers, head, gate) = self.slot(k, slot);
-                let hidden = &layers[..layers.len() - 1];
+                let (expert, head, gate) = self.slot(k, slot);
                 let point = |p| source.element(k, start + p) * active as u64 + slot as u64;
                 let mask = self.hidden_dropout().map(|dropout| HiddenMask { dropout, point: &point });
                 simd(
                     #[inline(always)]
                     || {
-                        scratch.forward(hidden, self.parameters, x, mask.as_ref());
+                        scratch.forward(&self.experts[expert], x, mask.as_ref());
                         let constant = gate * head[self.width];
                         sums.iter_mut().for_each(|sum| *sum += constant);
-                        for (unit, h) in scratch.last(x, self.width).chunks_exact(padded).enumerate() {
-                            let slope = gate * head[unit];
-                            sums.iter_mut().zip(h).for_each(|(sum, &h)| *sum += slope * h);
+                        let groups = scratch.last(x, self.width).chunks_exact(self.width * LANES);
+                        for (sums, group) in sums.chunks_exact_mut(LANES).zip(groups) {
+                            for (h, &v) in group.chunks_exact(LANES).zip(head) {
+                                let slope = gate * v;
+                                sums.iter_mut().zip(h).for_each(|(sum, &h)| *sum += slope * h);
+                            }
                         }
                     },
                 );
@@ -219,8 +224,8 @@ impl<'a, T: Real> Evaluator<'a, T> {
         let mut slopes = vec![T::zero(); self.width];
         for (at, sums) in heads.chunks_exact_mut(size).enumerate() {
             let (k, slot) = (features.start + at / active, at % active);
-            let (layers, head, gate) = self.slot(k, slot);
-            let hidden = &layers[..layers.len() - 1];
+            let (expert, head, gate) = self.slot(k, slot);
+            let expert = &self.experts[expert];
             slopes.iter_mut().zip(head).for_each(|(slope, &v)| *slope = gate * v);
             for start in (0..source.points(k)).step_by(TILE) {
                 let (_, padded) = load(source, k, start, &mut x, &mut g);
@@ -231,12 +236,10 @@ impl<'a, T: Real> Evaluator<'a, T> {
                 simd(
                     #[inline(always)]
                     || {
-                        scratch.forward(hidden, self.parameters, x, mask.as_ref());
-                        for (sum, h) in sums.iter_mut().zip(scratch.last(x, self.width).chunks_exact(padded)) {
-                            *sum += dot(h, g);
-                        }
+                        scratch.forward(expert, x, mask.as_ref());
+                        scratch.add_last_dots(&mut sums[..self.width], x, g);
                         sums[self.width] += lane_sum(g);
-                        scratch.backward(&mut experts, hidden, self.parameters, x, g, &slopes, keep);
+                        scratch.backward(&mut experts, expert, x, g, &slopes, keep);
                     },
                 );
             }
@@ -256,10 +259,11 @@ impl<'a, T: Real> Evaluator<'a, T> {
         }
         for (at, sums) in heads.chunks_exact_mut(size).enumerate() {
             let (k, slot) = (at / active, at % active);
-            let (layers, head, gate) = self.slot(k, slot);
+            let (expert, head, gate) = self.slot(k, slot);
             // w and G sit behind v and S: the constant is one more unit, always on.
             d_gates[at] = self.factors[k] * head.iter().zip(sums.iter()).map(|(&v, &s)| v * s).sum::<T>();
             sums.iter_mut().for_each(|sum| *sum *= gate);
+            let layers = &self.layout.experts[expert];
             let output = &layers[layers.len() - 1];
             let first = self.layout.coefficients.start + k * bases;
             for b in 0..bases {

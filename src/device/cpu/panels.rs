@@ -31,7 +31,7 @@ pub struct Panel<S> {
     pub data: S,
 }
 
-/// Columns of a panel for a matrix with this many rows. The choice affects speed only, never a result.
+/// Columns of a panel for a matrix with this many rows. It depends on sizes only, so results do too.
 pub fn panel_width<T>(rows: usize) -> usize {
     let fitting = CACHE_BYTES / (3 * size_of::<T>() * rows.max(1));
     (fitting / MIN_WIDTH * MIN_WIDTH).clamp(MIN_WIDTH, MAX_WIDTH)

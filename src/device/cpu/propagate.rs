@@ -24,6 +24,7 @@ pub fn forward<T: Real>(state: &mut Panels<T>, responses: &Panels<T>, hop_weight
         scaled_copy(accumulated, source.data, theta(0));
         let mut current = Vec::new();
         for t in 1..hops {
+            let theta = theta(t);
             let from = if t == 1 { source.data } else { &current[..] };
             // The last state is only accumulated, never read again.
             let mut next = vec![T::zero(); if t + 1 < hops { accumulated.len() } else { 0 }];
@@ -36,10 +37,8 @@ pub fn forward<T: Real>(state: &mut Panels<T>, responses: &Panels<T>, hop_weight
                             let i = chunk * ROW_CHUNK + r;
                             gather(&mut row, from, matrix, i);
                             let scale = inputs.inverse_degree[i];
-                            for ((value, accumulated), &theta) in row.iter_mut().zip(accumulated).zip(theta(t)) {
-                                *value *= scale;
-                                *accumulated += theta * *value;
-                            }
+                            row.iter_mut().for_each(|value| *value *= scale);
+                            add_products(accumulated, theta, &row);
                             if let Some(next) = &mut next {
                                 next[r * width..][..width].copy_from_slice(&row);
                             }
@@ -80,6 +79,7 @@ pub fn backward<T: Real>(
                 row.iter_mut().zip(theta(0)).for_each(|(value, &theta)| *value *= theta);
             }
             for t in 1..hops {
+                let theta = theta(t);
                 let mut next = vec![T::zero(); if t + 1 < hops { gradient.len() } else { 0 }];
                 let partial: Vec<Vec<T>> = row_chunks(width, gradient, &mut next)
                     .map(|(chunk, gradient, mut next)| {
@@ -92,10 +92,8 @@ pub fn backward<T: Real>(
                                     let j = chunk * ROW_CHUNK + r;
                                     gather(&mut row, &current, transposed, j);
                                     let response = &source.data[j * width..][..width];
-                                    for c in 0..width {
-                                        gradient[c] += theta(t)[c] * row[c];
-                                        sums[c] += response[c] * row[c];
-                                    }
+                                    add_products(gradient, theta, &row);
+                                    add_products(&mut sums, response, &row);
                                     if let Some(next) = &mut next {
                                         let scale = inputs.inverse_degree[j];
                                         let next = &mut next[r * width..][..width];
@@ -122,7 +120,8 @@ pub fn backward<T: Real>(
 
 /// Bytes of states alive at once: one panel a thread.
 pub fn scratch_bytes<T>(nodes: usize, features: usize, hops: usize) -> usize {
-    let states = hops.saturating_sub(2).min(2) + usize::from(hops > 1);
+    // The current state and the next one; the last hop writes none.
+    let states = hops.saturating_sub(1).min(2);
     let width = panel_width::<T>(nodes).min(features);
     let panels = features.div_ceil(width).min(rayon::current_num_threads());
     states * panels * nodes * width * size_of::<T>()
@@ -188,6 +187,12 @@ fn gather_lanes<T: Real, const LANES: usize>(row: &mut [T], from: &[T], csr: &Cs
     }
 }
 
+/// sum[c] += a[c] * b[c].
+#[inline(always)]
+fn add_products<T: Real>(sum: &mut [T], a: &[T], b: &[T]) {
+    sum.iter_mut().zip(a).zip(b).for_each(|((sum, &a), &b)| *sum += a * b);
+}
+
 fn scaled_copy<T: Real>(out: &mut [T], from: &[T], theta: &[T]) {
     for (out, from) in out.chunks_exact_mut(theta.len()).zip(from.chunks_exact(theta.len())) {
         out.iter_mut().zip(from).zip(theta).for_each(|((out, &from), &theta)| *out = theta * from);
@@ -201,7 +206,7 @@ fn column_sums<T: Real>(width: usize, a: &[T], b: &[T]) -> Vec<T> {
         .map(|(a, b)| {
             let mut sums = vec![T::zero(); width];
             for (a, b) in a.chunks_exact(width).zip(b.chunks_exact(width)) {
-                sums.iter_mut().zip(a).zip(b).for_each(|((sum, &a), &b)| *sum += a * b);
+                add_products(&mut sums, a, b);
             }
             sums
         })

@@ -1,0 +1,273 @@
+//! The command line as a user meets it: settings, output, and bad input (one clear message, exit code 2, nothing left
+//! behind).
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod program;
+
+use program::{Scratch, small_dataset, stdout_of};
+use serde_json::Value;
+
+const QUICK: [&str; 4] = ["--epochs", "2", "--set", "model.hidden=[4]"];
+
+fn quick<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    QUICK.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn the_default_job_trains_reports_and_names_its_directory() {
+    let scratch = Scratch::new();
+    let text = scratch.train_ok(&quick(&[]));
+    for part in ["test", "accuracy %", "Precision@4", "dominant hops", "generator's own", "runs/synthetic-1"] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+    let run = scratch.path("runs/synthetic-1");
+    for file in ["config.toml", "metrics.jsonl", "best.safetensors", "last.safetensors", "summary.json", "report.html"]
+    {
+        assert!(run.join(file).is_file(), "{file} is missing");
+    }
+    let lines = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 2);
+    // A second run takes the next number.
+    assert!(scratch.train_ok(&quick(&[])).contains("runs/synthetic-2"));
+}
+
+#[test]
+fn json_is_one_object_with_the_promised_keys() {
+    let scratch = Scratch::new();
+    let text = scratch.train_ok(&quick(&["--seeds", "2", "--seed", "5", "--json", "--out", "r"]));
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["dataset"], &json["preset"]), (&"synthetic".into(), &"synthetic".into()));
+    assert_eq!((&json["seeds"], &json["run_dir"]), (&2.into(), &"r".into()));
+    for part in ["test", "validation"] {
+        for metric in ["accuracy", "roc_auc", "nll", "macro_f1"] {
+            for statistic in ["mean", "std"] {
+                assert!(json[part][metric][statistic].is_f64(), "{part}.{metric}.{statistic}");
+            }
+        }
+    }
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|run| run["seed"].as_u64().unwrap()).collect::<Vec<_>>(), [5, 6]);
+    let (a, b) = (runs[0]["test"]["nll"].as_f64().unwrap(), runs[1]["test"]["nll"].as_f64().unwrap());
+    assert!((json["test"]["nll"]["mean"].as_f64().unwrap() - (a + b) / 2.0).abs() < 1e-12);
+    assert!((json["test"]["nll"]["std"].as_f64().unwrap() - (a - b).abs() / 2f64.sqrt()).abs() < 1e-12);
+    assert_eq!(json["epochs"], 4);
+    assert!(json["parameters"].as_u64().unwrap() > 0 && json["seconds"].as_f64().unwrap() > 0.0);
+    assert!(scratch.path("r/seed-5/summary.json").is_file() && scratch.path("r/summary.json").is_file());
+}
+
+#[test]
+fn a_flag_beats_set_beats_file_beats_preset() {
+    let scratch = Scratch::new();
+    let file = scratch.write("my.toml", "[train]\nepochs = 11\npatience = 12\nlearning_rate = 0.5\n");
+    let file = file.to_str().unwrap();
+    let text = scratch.train_ok(&[
+        "--config",
+        file,
+        "--set",
+        "train.epochs=13",
+        "--set",
+        "train.patience=14",
+        "--epochs",
+        "15",
+        "--dry-run",
+        "--json",
+    ]);
+    let train = serde_json::from_str::<Value>(&text).unwrap()["config"]["train"].clone();
+    assert_eq!((&train["epochs"], &train["patience"]), (&15.into(), &14.into()));
+    assert_eq!(train["learning_rate"], 0.5);
+    assert_eq!(train["batch_size"], 16, "from the preset");
+    assert_eq!(train["dropout_place"], "input", "from the defaults");
+}
+
+#[test]
+fn a_dry_run_shows_settings_parameters_and_memory_and_makes_no_files() {
+    let scratch = Scratch::new();
+    let text = scratch.train_ok(&["--dry-run"]);
+    // C P + 2 q C + d (B + q + T + L) + L with C = 4, q = 16, d = 20, B = 64, T = 4, L = 1, P = 128 + 2080 + 2112
+    let expected = 4 * (128 + 2080 + 2112) + 2 * 16 * 4 + 20 * (64 + 16 + 4 + 1) + 1;
+    for part in ["[train]", "epochs = 400", "embeddings", &expected.to_string(), "responses F", "MiB"] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+    assert!(scratch.entries().is_empty());
+}
+
+/// Arguments that must be refused with exit code 2, a message with all `expected` parts, and no new files.
+fn refused(scratch: &Scratch, binary: &str, arguments: &[&str], expected: &[&str]) {
+    let before = scratch.entries();
+    let output = scratch.run(binary, arguments);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+    for part in expected {
+        assert!(message.contains(part), "{arguments:?}: no {part:?} in: {message}");
+    }
+    assert!(!message.contains("panicked"), "{message}");
+    assert_eq!(scratch.entries(), before, "{arguments:?} left files behind");
+}
+
+#[test]
+fn typos_are_refused_with_a_suggestion() {
+    let scratch = Scratch::new();
+    let file = scratch.write("bad.toml", "[train]\nepoch = 3\n");
+    for (arguments, expected) in [
+        (&["--set", "train.epoch=3"][..], &["train.epoch", "did you mean `train.epochs`"][..]),
+        (&["--config", file.to_str().unwrap()], &["bad.toml", "did you mean `train.epochs`"]),
+        (&["--dataset", "coraa"], &["coraa", "did you mean `cora`"]),
+        (&["--preset", "ogbn-arxv"], &["ogbn-arxv", "did you mean `ogbn-arxiv`"]),
+        (&["--device", "gpu"], &["gpu", "cpu"]),
+        (&["--epoch", "3"], &["--epoch", "--epochs"]),
+        (&["--set", "train.epochs"], &["section.key=value"]),
+        (&["--set", "train.epochs=few"], &["epochs"]),
+        (&["--set", "train.dropout=1"], &["train.dropout", "[0, 1)"]),
+        (&["--set", "model.active=9"], &["model.active", "experts"]),
+        (&["--data-index", "5"], &["data.index", "0, 1, 2, 3 or 4"]),
+        (&["--epochs", "0"], &["train.epochs"]),
+        (&["--resume", "nowhere"], &["nowhere", "not a run directory"]),
+        (&["--resume", "x", "--seed", "3"], &["--resume", "--seed"]),
+    ] {
+        refused(&scratch, "harmonia-train", arguments, expected);
+    }
+}
+
+#[test]
+fn missing_files_are_named_with_what_to_do() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    for (arguments, expected) in [
+        (&["--config", "none.toml"][..], &["none.toml", "cannot read"][..]),
+        (&["--dataset", "cora"], &["--data-dir", "HARMONIA_DATA"]),
+        (&["--dataset", "cora", "--data-dir", "empty"], &["empty", "ind.cora.allx"]),
+        (&["--dataset", "empty"], &["meta.json"]),
+        (&["--dataset", "tolokers"], &["tolokers", "store"]),
+    ] {
+        refused(&scratch, "harmonia-train", arguments, expected);
+    }
+    refused(&scratch, "harmonia", &["gradients", "--params", "p.safetensors", "--out", "g"], &["p.safetensors"]);
+}
+
+#[test]
+fn damaged_data_is_refused_with_the_place() {
+    type Change = fn(&mut harmonia::datasets::Dataset);
+    let cases: [(&str, Change, &[&str]); 3] = [
+        (
+            "nan",
+            |dataset| std::sync::Arc::make_mut(&mut dataset.features).values[7] = f32::NAN,
+            &["feature 1 of node 3 is NaN", "finite"],
+        ),
+        (
+            "label",
+            |dataset| dataset.labels = harmonia::datasets::Labels::Classes { ids: vec![7; 12], classes: 3 },
+            &["labels.npy", "label of unit 0 is 7", "0..3"],
+        ),
+        ("train", |dataset| dataset.split.train.clear(), &["train split is empty"]),
+    ];
+    for (name, change, expected) in cases {
+        let scratch = Scratch::new();
+        let mut dataset = small_dataset();
+        change(&mut dataset);
+        harmonia::store::write(&dataset, &scratch.path(name)).unwrap();
+        refused(&scratch, "harmonia-train", &["--dataset", name], expected);
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write("file", "in the way");
+    refused(&scratch, "harmonia-train", &quick(&["--out", "file/run"]), &["file/run"]);
+    refused(&scratch, "harmonia-train", &quick(&["--out", "/proc/run"]), &["/proc/run"]);
+    refused(&scratch, "harmonia", &["init", "--out", "/proc/p.safetensors"], &["/proc"]);
+    std::fs::create_dir(scratch.path("full")).unwrap();
+    std::fs::write(scratch.path("full/thesis.txt"), "precious").unwrap();
+    refused(&scratch, "harmonia-train", &quick(&["--out", "full"]), &["full", "not empty", "--resume"]);
+}
+
+#[test]
+fn divergence_is_a_failure_with_advice_not_a_nan() {
+    let scratch = Scratch::new();
+    let output = scratch.train(&quick(&["--set", "train.learning_rate=1e30", "--set", "train.clip_norm=0"]));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("diverged in epoch") && message.contains("train.learning_rate"), "{message}");
+}
+
+#[test]
+fn a_store_trains_by_path_and_keeps_its_names() {
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
+    let text = scratch.train_ok(&["--dataset", "ring", "--epochs", "3", "--json"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["dataset"], &json["preset"]), (&"ring".into(), &"".into()));
+    assert_eq!(json["run_dir"], "runs/ring-1");
+}
+
+#[test]
+fn init_and_gradients_write_what_checkpoints_are_named() {
+    use harmonia::model::Checkpoint;
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
+    let settings = ["--store", "ring", "--preset", "cora", "--set", "init.readout_scale=1"];
+    let run = |arguments: &[&str]| {
+        let arguments: Vec<&str> = arguments.iter().chain(&settings).copied().collect();
+        stdout_of(&scratch.run("harmonia", &arguments), &arguments)
+    };
+    run(&["init", "--seed", "3", "--out", "p.safetensors"]);
+    run(&["gradients", "--params", "p.safetensors", "--out", "g32.safetensors"]);
+    run(&["gradients", "--params", "p.safetensors", "--precision", "f64", "--out", "g64.safetensors"]);
+    let parameters = Checkpoint::read(&scratch.path("p.safetensors")).unwrap();
+    let single = Checkpoint::read(&scratch.path("g32.safetensors")).unwrap();
+    let double = Checkpoint::read(&scratch.path("g64.safetensors")).unwrap();
+    assert_eq!(parameters.tensors["experts.4.layers.1.weight"].shape, [8, 16]);
+    assert_eq!(parameters.tensors["hop_logits"].shape, [8, 2]);
+    assert_eq!(double.tensors["loss"].shape, Vec::<usize>::new());
+    assert_eq!(double.tensors["logits"].shape, [12, 3]);
+    assert_eq!(double.tensors.len(), parameters.tensors.len() + 2);
+    for (name, tensor) in &parameters.tensors {
+        let gradient = &double.tensors[&format!("grad.{name}")];
+        assert_eq!(gradient.shape, tensor.shape, "{name}");
+        let scale = gradient.values.iter().fold(1e-3, |m: f64, v| m.max(v.abs()));
+        for (a, b) in gradient.values.iter().zip(&single.tensors[&format!("grad.{name}")].values) {
+            assert!((a - b).abs() < 1e-4 * scale, "{name}: {a} {b}");
+        }
+    }
+    // Noise changes routing, and must have the right shape.
+    let noise: Vec<f64> = (0..10).map(f64::from).collect();
+    Checkpoint::write(&scratch.path("n.safetensors"), vec![("noise".into(), vec![2, 5], &noise[..])], None).unwrap();
+    run(&["gradients", "--params", "p.safetensors", "--noise", "n.safetensors", "--precision", "f64", "--out", "gn"]);
+    let noisy = Checkpoint::read(&scratch.path("gn")).unwrap();
+    assert_ne!(noisy.tensors["loss"], double.tensors["loss"]);
+    Checkpoint::write(&scratch.path("bad"), vec![("noise".into(), vec![5, 2], &noise[..])], None).unwrap();
+    let arguments = ["gradients", "--store", "ring", "--preset", "cora", "--params", "p.safetensors", "--out", "x"];
+    let with_noise: Vec<&str> = arguments.iter().chain(&["--noise", "bad"]).copied().collect();
+    refused(&scratch, "harmonia", &with_noise, &["bad", "[5, 2]", "[2, 5]"]);
+    // Parameters of another model are refused by name and shape.
+    let other = ["gradients", "--store", "ring", "--preset", "mutag", "--params", "p.safetensors", "--out", "x"];
+    refused(&scratch, "harmonia", &other, &["p.safetensors", "shape", "--preset"]);
+}
+
+#[test]
+fn help_names_every_flag_of_the_contract() {
+    let scratch = Scratch::new();
+    let text = scratch.train_ok(&["--help"]);
+    for flag in [
+        "--dataset",
+        "--preset",
+        "--config",
+        "--set",
+        "--seed",
+        "--seeds",
+        "--epochs",
+        "--device",
+        "--threads",
+        "--out",
+        "--resume",
+        "--dry-run",
+        "--json",
+        "--data-index",
+        "--data-dir",
+    ] {
+        assert!(text.contains(flag), "{flag}");
+    }
+    let same = stdout_of(&scratch.run("harmonia", &["train", "--help"]), &["train", "--help"]);
+    assert!(same.contains("--resume") && same.contains("Exit codes"));
+}

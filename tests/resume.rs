@@ -1,0 +1,140 @@
+//! A run that is interrupted, by Ctrl-C or by kill -9, and resumed ends with the bits of one that never stopped; and
+//! any number of threads gives the same bits.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod program;
+
+use program::Scratch;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// A job of some seconds that checkpoints after every epoch: dropout, noise, batches and patience all take part.
+const JOB: [&str; 14] = [
+    "--set",
+    "train.epochs=40",
+    "--set",
+    "model.hidden=[8, 8]",
+    "--set",
+    "model.bases=4",
+    "--set",
+    "train.dropout=0.2",
+    "--set",
+    "train.dropout_place=input",
+    "--set",
+    "run.checkpoint_seconds=0",
+    "--data-index",
+    "1",
+];
+
+fn job<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    JOB.iter().chain(more).copied().collect()
+}
+
+fn bytes(run: &Path, file: &str) -> Vec<u8> {
+    std::fs::read(run.join(file)).unwrap()
+}
+
+/// Tensors and training state; the seconds in the metadata differ from run to run.
+fn last_state(run: &Path) -> (harmonia::model::Checkpoint, serde_json::Value) {
+    let mut checkpoint = harmonia::model::Checkpoint::read(&run.join("last.safetensors")).unwrap();
+    let metadata = serde_json::from_str(&checkpoint.metadata.take().unwrap()).unwrap();
+    (checkpoint, metadata)
+}
+
+fn assert_same_run(a: &Path, b: &Path) {
+    assert_eq!(bytes(a, "best.safetensors"), bytes(b, "best.safetensors"));
+    let ((state_a, meta_a), (state_b, meta_b)) = (last_state(a), last_state(b));
+    assert_eq!(state_a.tensors, state_b.tensors);
+    assert_eq!(meta_a["progress"], meta_b["progress"]);
+    let records = |run: &Path| -> Vec<serde_json::Value> {
+        let lines = String::from_utf8(bytes(run, "metrics.jsonl")).unwrap();
+        let parse = |line: &str| {
+            let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+            record["seconds"] = 0.into();
+            record
+        };
+        lines.lines().map(parse).collect()
+    };
+    assert_eq!(records(a), records(b));
+}
+
+fn wait_for_epochs(run: &Path, epochs: usize, child: &mut Child) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let lines = std::fs::read_to_string(run.join("metrics.jsonl")).map_or(0, |text| text.lines().count());
+        if lines >= epochs {
+            return;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the job ended before it could be interrupted");
+        assert!(Instant::now() < deadline, "no {epochs} epochs in two minutes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = std::process::Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn killed_and_resumed_equals_uninterrupted() {
+    let scratch = Scratch::new();
+    scratch.train_ok(&job(&["--out", "whole"]));
+    let whole = scratch.path("whole");
+
+    let broken = scratch.path("broken");
+    let mut child = scratch.command("harmonia-train", &job(&["--out", "broken"])).spawn().unwrap();
+    wait_for_epochs(&broken, 3, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!broken.join("summary.json").exists());
+    // A second blow, at another moment and in the middle of a line of the log.
+    let mut child = scratch.command("harmonia-train", &["--resume", "broken"]).spawn().unwrap();
+    wait_for_epochs(&broken, 12, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = std::fs::read(broken.join("metrics.jsonl")).unwrap();
+    std::fs::write(broken.join("metrics.jsonl"), &log[..log.len() - 20]).unwrap();
+
+    scratch.train_ok(&["--resume", "broken"]);
+    assert_same_run(&whole, &broken);
+    assert!(broken.join("summary.json").exists());
+    // Resuming a finished run changes nothing and reports again.
+    let text = scratch.train_ok(&["--resume", "broken"]);
+    assert!(text.contains("Precision@4"), "{text}");
+    assert_same_run(&whole, &broken);
+}
+
+#[test]
+fn the_first_ctrl_c_saves_and_exits_130() {
+    let scratch = Scratch::new();
+    scratch.train_ok(&job(&["--out", "whole", "--seeds", "2"]));
+    // Checkpoints are rare here: the one that is resumed from is the one the signal asked for.
+    let rare = job(&["--out", "broken", "--seeds", "2", "--set", "run.checkpoint_seconds=1000"]);
+    let mut child = scratch.command("harmonia-train", &rare).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_for_epochs(&scratch.path("broken/seed-0"), 5, &mut child);
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.contains("--resume"), "{message}");
+    assert!(scratch.path("broken/seed-0/last.safetensors").exists());
+    assert!(!scratch.path("broken/seed-0/summary.json").exists());
+
+    scratch.train_ok(&["--resume", "broken"]);
+    for seed in ["seed-0", "seed-1"] {
+        assert_same_run(&scratch.path("whole").join(seed), &scratch.path("broken").join(seed));
+    }
+}
+
+#[test]
+fn one_two_and_four_threads_give_the_same_bits() {
+    let scratch = Scratch::new();
+    for threads in ["1", "2", "4"] {
+        scratch.train_ok(&job(&["--epochs", "6", "--threads", threads, "--out", threads]).to_vec());
+    }
+    assert_same_run(&scratch.path("1"), &scratch.path("2"));
+    assert_same_run(&scratch.path("1"), &scratch.path("4"));
+}
