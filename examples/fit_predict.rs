@@ -1,12 +1,13 @@
 //! Builds a graph from arrays, fits a model and predicts: `cargo run --release --example fit_predict`.
 //!
-//! Two communities of a ring of 40 nodes; a node's class is that of the mean of its neighbours' only feature.
+//! A ring of 40 nodes with one feature; the class of a node is the sign of the sum of its neighbours' features.
 
 use harmonia::config::Config;
 use harmonia::datasets::{Dataset, Features, Labels};
 use harmonia::graph::{Direction, Graph, Split};
 
-fn main() -> harmonia::Result<()> {
+/// Trains and prints how many test nodes are right.
+pub fn main() -> harmonia::Result<()> {
     let n = 40u32;
     let edges: Vec<(u32, u32)> = (0..n).map(|i| (i, (i + 1) % n)).collect();
     let graph = Graph::from_edges(n as usize, &edges, None, Direction::Undirected)?;

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# All set-up and all tests, on a machine with Rust and a C compiler. Real datasets are found by HARMONIA_DATA or in
+# ../shared/data; tests that need an absent one print "skipped: ...".
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; "$@"; }
+
+cargo fmt --version >/dev/null 2>&1 || step rustup component add rustfmt
+cargo clippy --version >/dev/null 2>&1 || step rustup component add clippy
+
+step cargo fmt --check
+step cargo clippy --all-targets -- -D warnings
+RUSTDOCFLAGS="-D warnings" step cargo doc --no-deps
+# --show-output: a test that has to skip says so.
+step cargo test --no-fail-fast -- --show-output
+step cargo run --example fit_predict
+step cargo run --release --bin harmonia-train -- --dry-run

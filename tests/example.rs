@@ -1,0 +1,53 @@
+//! The library as a user meets it: the example's program, and what a fitted model promises.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod program;
+
+use harmonia::config::Config;
+use harmonia::graph::Walk;
+use harmonia::{FittedModel, fit};
+use program::{Scratch, small_dataset};
+
+#[path = "../examples/fit_predict.rs"]
+mod fit_predict;
+
+#[test]
+fn the_example_runs() {
+    fit_predict::main().unwrap();
+}
+
+#[test]
+fn a_fitted_model_predicts_saves_and_loads() {
+    let dataset = small_dataset();
+    let mut config = Config::default();
+    config.train.epochs = 5;
+    let model = fit(&dataset, &config).unwrap();
+    let probabilities = model.probabilities(&dataset).unwrap();
+    for (row, class) in probabilities.chunks_exact(3).zip(model.predict(&dataset).unwrap()) {
+        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+        assert!(row.iter().all(|&p| p <= row[class as usize]));
+    }
+    let scratch = Scratch::new();
+    let path = scratch.path("model.safetensors");
+    model.save(&path).unwrap();
+    let loaded = FittedModel::load(&path, model.layout.clone(), Walk::default()).unwrap();
+    assert_eq!(loaded.logits(&dataset).unwrap(), model.logits(&dataset).unwrap());
+
+    let mut wider = model.layout.architecture.clone();
+    wider.features += 1;
+    let layout = harmonia::model::Layout::new(wider).unwrap();
+    let error = FittedModel::load(&path, layout, Walk::default()).unwrap_err().to_string();
+    assert!(error.contains("model.safetensors") && error.contains("coefficients"), "{error}");
+}
+
+#[test]
+fn settings_and_data_that_do_not_fit_are_refused() {
+    let dataset = small_dataset();
+    let mut config = Config::default();
+    config.train.dropout = 2.0;
+    assert!(fit(&dataset, &config).unwrap_err().to_string().contains("train.dropout"));
+    let mut broken = small_dataset();
+    broken.split.test.push(99);
+    assert!(fit(&broken, &Config::default()).unwrap_err().to_string().contains("id 99"));
+}
