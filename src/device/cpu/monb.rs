@@ -32,36 +32,37 @@ pub fn forward<T: Real>(
     let model = Evaluator::new(routing, parameters, dropout, layout);
     if let Some((coded, points)) = model.table(inputs) {
         let mut table = vec![T::zero(); points.x.len()];
-        (by_feature(&mut table, &points.offsets).into_par_iter().enumerate()).for_each(|(k, out)| {
-            let source = PointSource { points: &points, g: &[] };
-            model.respond(&source, k, out, 1);
-        });
+        (by_feature(&mut table, &points.offsets).into_par_iter().enumerate()).for_each_init(
+            || Scratch::new(&layout.architecture.hidden),
+            |scratch, (k, out)| model.respond(scratch, &PointSource { points: &points, g: &[] }, k, out, 1),
+        );
         responses.panels_mut().for_each(|Panel { first, width, data }| {
             data.par_chunks_mut(ROW_CHUNK * width).enumerate().for_each(|(chunk, rows)| {
                 for (r, row) in rows.chunks_exact_mut(width).enumerate() {
                     let i = chunk * ROW_CHUNK + r;
-                    for (c, value) in row.iter_mut().enumerate() {
-                        *value = table[points.index(coded, i, first + c, dropout)];
-                    }
+                    points.visit_row(coded, i, first, width, dropout, |column, point| row[column] = table[point]);
                 }
             });
         });
         return;
     }
     responses.panels_mut().for_each(|Panel { first, width, data }| {
-        data.par_chunks_mut(TILE * width).enumerate().for_each(|(chunk, rows)| {
-            let start = chunk * TILE;
-            let source = RowSource {
-                features: &inputs.features,
-                rows: start..start + rows.len() / width,
-                gradient: None,
-                dropout,
-                cols: layout.architecture.features,
-            };
-            for c in 0..width {
-                model.respond(&source, first + c, &mut rows[c..], width);
-            }
-        });
+        data.par_chunks_mut(TILE * width).enumerate().for_each_init(
+            || Scratch::new(&layout.architecture.hidden),
+            |scratch, (chunk, rows)| {
+                let start = chunk * TILE;
+                let source = RowSource {
+                    features: &inputs.features,
+                    rows: start..start + rows.len() / width,
+                    gradient: None,
+                    dropout,
+                    cols: layout.architecture.features,
+                };
+                for c in 0..width {
+                    model.respond(scratch, &source, first + c, &mut rows[c..], width);
+                }
+            },
+        );
     });
 }
 
@@ -179,10 +180,9 @@ impl<'a, T: Real> Evaluator<'a, T> {
     }
 
     /// out[p * stride] = f_k(x_p) for all points of the source.
-    fn respond(&self, source: &impl Source<T>, k: usize, out: &mut [T], stride: usize) {
+    fn respond(&self, scratch: &mut Scratch<T>, source: &impl Source<T>, k: usize, out: &mut [T], stride: usize) {
         let active = self.layout.architecture.active;
-        let mut scratch = Scratch::new(&self.layout.architecture.hidden);
-        let (mut x, mut sums) = (vec![T::zero(); TILE], vec![T::zero(); TILE]);
+        let (mut x, mut sums) = ([T::zero(); TILE], [T::zero(); TILE]);
         for start in (0..source.points(k)).step_by(TILE) {
             let (count, padded) = load(source, k, start, &mut x, &mut []);
             let (x, sums) = (&x[..padded], &mut sums[..padded]);

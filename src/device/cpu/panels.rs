@@ -9,8 +9,8 @@ use rayon::prelude::*;
 /// Panels narrower than a cache line waste loads.
 const MIN_WIDTH: usize = 16;
 const MAX_WIDTH: usize = 64;
-/// Three states of a panel should fit a core's share of cache.
-const CACHE_BYTES: usize = 1 << 20;
+/// Three states of a panel should fit the cache a core can use; wider panels amortise the work per row.
+const CACHE_BYTES: usize = 4 << 20;
 
 /// The matrix. Panel p holds columns p * width .. of every row; the last panel may be narrower.
 #[derive(Clone, Debug)]

@@ -83,17 +83,33 @@ impl<T: Real> Points<T> {
         Points { offsets, x, input_dropout: dropout.is_some() }
     }
 
-    /// The point that element (i, k) of X is.
+    /// Calls `visit(column, point)` for the elements of row i in columns `first`.. of X, `width` of them.
     #[inline(always)]
-    pub fn index(&self, coded: &Coded, i: usize, k: usize, dropout: Option<&Dropout>) -> usize {
-        let element = i * coded.cols + k;
-        let point = self.offsets[k] + usize::from(coded.codes[element]);
-        match dropout {
-            // Zero stays zero whether dropped or not.
-            Some(dropout) if self.input_dropout && self.x[point] != T::zero() && dropout.drops(element as u64) => {
-                self.offsets[k + 1] - 1
-            }
-            _ => point,
+    pub fn visit_row(
+        &self,
+        coded: &Coded,
+        i: usize,
+        first: usize,
+        width: usize,
+        dropout: Option<&Dropout>,
+        mut visit: impl FnMut(usize, usize),
+    ) {
+        let start = i * coded.cols + first;
+        let codes = &coded.codes[start..start + width];
+        let offsets = &self.offsets[first..=first + width];
+        let dropout = dropout.filter(|_| self.input_dropout);
+        for (column, (&code, range)) in codes.iter().zip(offsets.windows(2)).enumerate() {
+            let point = range[0] + usize::from(code);
+            visit(
+                column,
+                match dropout {
+                    // Zero stays zero whether dropped or not.
+                    Some(dropout) if self.x[point] != T::zero() && dropout.drops((start + column) as u64) => {
+                        range[1] - 1
+                    }
+                    _ => point,
+                },
+            );
         }
     }
 
@@ -109,9 +125,9 @@ impl<T: Real> Points<T> {
                         let mut sums = vec![T::zero(); size];
                         for (r, row) in rows.chunks_exact(width).enumerate() {
                             let i = chunk * ROW_CHUNK + r;
-                            for (c, &value) in row.iter().enumerate() {
-                                sums[self.index(coded, i, first + c, dropout) - base] += value;
-                            }
+                            self.visit_row(coded, i, first, width, dropout, |column, point| {
+                                sums[point - base] += row[column];
+                            });
                         }
                         sums
                     })
