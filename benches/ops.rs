@@ -29,7 +29,7 @@ fn dataset(binary: bool) -> Dataset {
     let value = |x: f64| if binary { f64::from(x < 0.1) } else { 2.0 * x - 1.0 };
     let values = (0..NODES * FEATURES).map(|_| value(rng.uniform()) as f32).collect();
     let labels = Labels::Classes { ids: (0..NODES).map(|_| rng.below(CLASSES) as u32).collect(), classes: CLASSES };
-    let split = Split::fractions(NODES, [60.0, 20.0, 20.0], 0);
+    let split = Split::fractions(&(0..NODES as u32).collect::<Vec<_>>(), [60.0, 20.0, 20.0], 0);
     Dataset::nodes("bench", graph, Features::new(NODES, FEATURES, values).unwrap(), labels, split).unwrap()
 }
 

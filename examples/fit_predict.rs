@@ -15,7 +15,7 @@ pub fn main() -> harmonia::Result<()> {
     let neighbours = |i: u32| x[((i + 1) % n) as usize] + x[((i + n - 1) % n) as usize];
     let ids: Vec<u32> = (0..n).map(|i| u32::from(neighbours(i) > 0.0)).collect();
     let labels = Labels::Classes { ids: ids.clone(), classes: 2 };
-    let split = Split::fractions(n as usize, [50.0, 25.0, 25.0], 0);
+    let split = Split::fractions(&(0..n).collect::<Vec<_>>(), [50.0, 25.0, 25.0], 0);
     let dataset = Dataset::nodes("ring", graph, Features::new(n as usize, 1, x)?, labels, split)?;
 
     let mut config = Config::default();

@@ -47,6 +47,8 @@ impl Error {
         match self {
             Error::Diverged(_) => 1,
             Error::Interrupted { .. } => 130,
+            // Nothing is wrong with what the user asked for.
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 1,
             Error::Io { .. } | Error::File { .. } | Error::Data(_) | Error::Config(_) => 2,
         }
     }

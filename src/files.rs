@@ -1,8 +1,11 @@
-//! Writing files so that a crash, a full disk or a kill leaves either the old file or the new one, never half of one.
+//! Writing files so that a full disk or a kill leaves either the old file or the new one, never half of one.
 
 use crate::error::{Error, Result};
 use std::io::Write;
 use std::path::Path;
+
+/// Names of files that are being written start with this.
+const UNFINISHED: &str = ".writing-";
 
 /// Writes beside `path`, flushes to disk, then renames over it.
 ///
@@ -11,7 +14,7 @@ use std::path::Path;
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".writing-");
+    builder.prefix(UNFINISHED);
     #[cfg(unix)]
     {
         // A temporary file is private by default; a result is an ordinary file.
@@ -22,6 +25,16 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io("write", path))?;
     file.persist(path).map_err(|failed| Error::io("write", path)(failed.error))?;
     Ok(())
+}
+
+/// Removes what a kill during [`write_atomic`] left in a directory.
+pub fn remove_unfinished(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            // Best effort: litter is harmless.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Reads a whole file.

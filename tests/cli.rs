@@ -78,6 +78,15 @@ fn a_flag_beats_set_beats_file_beats_preset() {
     assert_eq!(train["learning_rate"], 0.5);
     assert_eq!(train["batch_size"], 16, "from the preset");
     assert_eq!(train["dropout_place"], "input", "from the defaults");
+    // A file can name its preset; the flag still wins.
+    scratch.write("my.toml", "preset = \"mutag\"\n");
+    let config = |more: &[&str]| {
+        let arguments: Vec<&str> = ["--config", file, "--dry-run", "--json"].iter().chain(more).copied().collect();
+        serde_json::from_str::<Value>(&scratch.train_ok(&arguments)).unwrap()["config"].clone()
+    };
+    assert_eq!((&config(&[])["preset"], &config(&[])["model"]["experts"]), (&"mutag".into(), &3.into()));
+    let flag = config(&["--preset", "cora"]);
+    assert_eq!((&flag["preset"], &flag["model"]["experts"]), (&"cora".into(), &5.into()));
 }
 
 #[test]
@@ -124,6 +133,12 @@ fn typos_are_refused_with_a_suggestion() {
         (&["--epochs", "0"], &["train.epochs"]),
         (&["--resume", "nowhere"], &["nowhere", "not a run directory"]),
         (&["--resume", "x", "--seed", "3"], &["--resume", "--seed"]),
+        (&["--seed", "18446744073709551615"], &["--seed 18446744073709551615", "2^63"]),
+        (&["--set", "data.split=per-class:1/18446744073709551615/1"], &["18446744073709551615 validation"]),
+        (&["--set", "model.hidden=[16777216, 16777216]"], &["parameters", "model.hidden"]),
+        (&["--set", "init.response_slope=nan"], &["init.response_slope", "NaN"]),
+        (&["--set", "data.row_normalise=true"], &["data.row_normalise"]),
+        (&["--set", "preset=mutga"], &["mutga", "did you mean `mutag`"]),
     ] {
         refused(&scratch, "harmonia-train", arguments, expected);
     }
@@ -270,4 +285,96 @@ fn help_names_every_flag_of_the_contract() {
     }
     let same = stdout_of(&scratch.run("harmonia", &["train", "--help"]), &["train", "--help"]);
     assert!(same.contains("--resume") && same.contains("Exit codes"));
+}
+
+/// Changes to the files of a store that must be refused, each with what the message says.
+#[test]
+fn hostile_stores_are_refused_without_a_panic() {
+    fn npy(shape: &str, kind: &str, data: &[u8]) -> Vec<u8> {
+        let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+        while (10 + header.len() + 1) % 64 != 0 {
+            header.push(' ');
+        }
+        header.push('\n');
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        bytes
+    }
+    let integers = |values: &[i64]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let twelve = integers(&[0; 12]);
+    let meta = |text: &str| text.as_bytes().to_vec();
+    let cases: [(&str, Vec<u8>, &[&str]); 11] = [
+        ("features.npy", npy("(0, 1099511627776)", "<f4", &[]), &["features, found 12 and 1099511627776"]),
+        ("features.npy", npy("(1099511627776, 1099511627776)", "<f4", &[]), &["features.npy"]),
+        ("features.npy", npy("(12,)", "<f4", &[0; 48]), &["features.npy", "nodes x features"]),
+        ("labels.npy", npy("(6, 2)", "<i8", &twelve), &["labels.npy", "[12]", "[6, 2]"]),
+        ("labels.npy", npy("(12,)", "<i8", &integers(&[-1; 12])), &["has no label"]),
+        ("train.npy", npy("(1, 1)", "<i8", &integers(&[0])), &["train.npy", "one dimension"]),
+        ("train.npy", npy("(2,)", "<i8", &integers(&[0, 0])), &["train split twice"]),
+        ("valid.npy", npy("(1,)", "<i8", &integers(&[99])), &["id 99"]),
+        ("row_ptr.npy", npy("(0,)", "<i8", &[]), &["row_ptr"]),
+        ("graph_ptr.npy", npy("(3,)", "<i8", &integers(&[0, 5, 12])), &["leaves graph"]),
+        (
+            "meta.json",
+            meta(r#"{"format":"harmonia-store","version":1,"name":"x","level":"node","classes":1000000000000}"#),
+            &["classes"],
+        ),
+    ];
+    for (file, content, expected) in cases {
+        let scratch = Scratch::new();
+        harmonia::store::write(&small_dataset(), &scratch.path("s")).unwrap();
+        std::fs::write(scratch.path("s").join(file), content).unwrap();
+        refused(&scratch, "harmonia-train", &["--dataset", "s"], expected);
+    }
+}
+
+#[test]
+fn numpy_habits_are_understood() {
+    // An empty list saved by numpy is an array of f64; labels of a binary task may be booleans.
+    let scratch = Scratch::new();
+    let mut dataset = small_dataset();
+    dataset.split.test.clear();
+    harmonia::store::write(&dataset, &scratch.path("s")).unwrap();
+    let header = "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }                                                   \n";
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    std::fs::write(scratch.path("s/test.npy"), bytes).unwrap();
+    let text = scratch.train_ok(&["--dataset", "s", "--epochs", "1"]);
+    assert!(text.contains("validation"), "{text}");
+}
+
+#[test]
+fn a_name_from_a_store_cannot_leave_the_runs_directory() {
+    let scratch = Scratch::new();
+    let mut dataset = small_dataset();
+    dataset.name = "../../escape/<b>".into();
+    harmonia::store::write(&dataset, &scratch.path("s")).unwrap();
+    scratch.train_ok(&["--dataset", "s", "--epochs", "1"]);
+    assert_eq!(scratch.entries(), ["runs", "s"]);
+    let report = std::fs::read_dir(scratch.path("runs")).unwrap().next().unwrap().unwrap().path().join("report.html");
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let scratch = Scratch::new();
+    let binary = env!("CARGO_BIN_EXE_harmonia-train");
+    let script = format!("set -o pipefail; '{binary}' --dry-run | head -n 1");
+    let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && message.is_empty(), "{message}");
+    assert!(scratch.entries().is_empty());
+}
+
+#[test]
+fn one_test_node_still_gives_a_finished_run() {
+    let scratch = Scratch::new();
+    let text = scratch.train_ok(&quick(&["--set", "data.split=per-class:20/100/1", "--json", "--out", "r"]));
+    let run = serde_json::from_str::<Value>(&text).unwrap()["runs"][0].clone();
+    assert!(run["recovery"].is_null() && run["test"]["nll"].is_f64(), "{run}");
+    assert!(scratch.path("r/summary.json").is_file());
 }

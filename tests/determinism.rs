@@ -38,10 +38,10 @@ fn assert_same_bits<T: Real>(recipe: &Recipe, place: DropoutPlace) {
     }
 }
 
-/// 9000 nodes are three chunks of rows and 36 tiles; 20 features are two panels.
+/// 9000 nodes are three chunks of rows and 36 tiles; 40 features are two panels.
 fn large() -> Recipe {
     let direction = Direction::Directed;
-    Recipe { seed: 31, nodes: 9000, features: 20, hidden: vec![9, 4], direction, weighted: true, ..Recipe::default() }
+    Recipe { seed: 31, nodes: 9000, features: 40, hidden: vec![9, 4], direction, weighted: true, ..Recipe::default() }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod program;
 
 use harmonia::config::Config;
-use harmonia::graph::Walk;
+use harmonia::datasets::Features;
 use harmonia::{FittedModel, fit};
 use program::{Scratch, small_dataset};
 
@@ -31,14 +31,15 @@ fn a_fitted_model_predicts_saves_and_loads() {
     let scratch = Scratch::new();
     let path = scratch.path("model.safetensors");
     model.save(&path).unwrap();
-    let loaded = FittedModel::load(&path, model.layout.clone(), Walk::default()).unwrap();
-    assert_eq!(loaded.logits(&dataset).unwrap(), model.logits(&dataset).unwrap());
+    let loaded = FittedModel::load(&path).unwrap();
+    assert_eq!(loaded.probabilities(&dataset).unwrap(), probabilities);
 
-    let mut wider = model.layout.architecture.clone();
-    wider.features += 1;
-    let layout = harmonia::model::Layout::new(wider).unwrap();
-    let error = FittedModel::load(&path, layout, Walk::default()).unwrap_err().to_string();
-    assert!(error.contains("model.safetensors") && error.contains("coefficients"), "{error}");
+    let mut wider = small_dataset();
+    wider.features = Features::new(12, 3, vec![0.0; 36]).unwrap().into();
+    let error = model.predict(&wider).unwrap_err().to_string();
+    assert!(error.contains("reads 2 features, the dataset has 3"), "{error}");
+    std::fs::write(&path, "not a model").unwrap();
+    assert!(FittedModel::load(&path).unwrap_err().to_string().contains("model.safetensors"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod program;
 
-use harmonia::datasets::{Labels, planetoid};
+use harmonia::datasets::{Labels, SplitRule, planetoid};
 use program::{Scratch, real_data};
 
 #[test]
@@ -29,7 +29,12 @@ fn cora_and_citeseer_have_the_published_counts() {
         if name == "CiteSeer" {
             let unlisted: Vec<usize> = (2312..3327).filter(|&i| !split.test.contains(&(i as u32))).collect();
             assert_eq!(unlisted.len(), 15);
-            assert!(unlisted.into_iter().all(empty));
+            assert!(unlisted.iter().all(|&i| empty(i) && !dataset.labels.is_labelled(i)));
+            // A random split never draws them.
+            let mut random = dataset.clone();
+            SplitRule::parse("fractions:60/20/20").unwrap().apply(&mut random, 0).unwrap();
+            let drawn = [&random.split.train, &random.split.valid, &random.split.test].map(Vec::len);
+            assert_eq!(drawn.iter().sum::<usize>(), nodes - 15);
         }
         // The same files by their own folder.
         assert!(planetoid::load(name, &directory.join(name).join("raw")).is_ok());
@@ -59,9 +64,9 @@ fn a_truncated_or_missing_file_is_named() {
     std::fs::write(copy.join("ind.cora.tx"), tx).unwrap();
     std::fs::write(copy.join("ind.cora.test.index"), "12\nabc\n").unwrap();
     refused(&["ind.cora.test.index", "line 2", "abc"]);
+    std::fs::copy(directory.join("Cora/raw/ind.cora.test.index"), copy.join("ind.cora.test.index")).unwrap();
     std::fs::remove_file(copy.join("ind.cora.graph")).unwrap();
-    std::fs::write(copy.join("ind.cora.test.index"), "1708\n").unwrap();
-    refused(&["ind.cora"]);
+    refused(&["cannot read", "ind.cora.graph"]);
 }
 
 #[test]

@@ -247,12 +247,12 @@ fn a_lone_node_keeps_its_response() {
 
 #[test]
 fn more_nodes_than_one_chunk_of_rows() {
-    // 4096 rows are one chunk; at this size f64 panels are 16 and f32 panels 16 columns wide, so 17 make two panels.
+    // 4096 rows are one chunk; at this size panels are 64 (f32) or 32 (f64) columns wide, so 70 make two or three.
     for (seed, direction, weighted) in
         [(1, Direction::Undirected, false), (2, Direction::Directed, true), (3, Direction::Undirected, true)]
     {
         let walk = Walk::default();
-        let case = Case { seed, nodes: 4500, features: 17, hops: 4, direction, weighted, walk };
+        let case = Case { seed, nodes: 4500, features: 70, hops: 4, direction, weighted, walk };
         let drawn = case.draw();
         let expected = drawn.propagate_edge_by_edge(&case);
         assert_same(&drawn.propagate::<f64>(walk), &expected, F64_TOLERANCE, &case);

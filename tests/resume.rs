@@ -97,10 +97,13 @@ fn killed_and_resumed_equals_uninterrupted() {
     child.wait().unwrap();
     let log = std::fs::read(broken.join("metrics.jsonl")).unwrap();
     std::fs::write(broken.join("metrics.jsonl"), &log[..log.len() - 20]).unwrap();
+    // What a kill in the middle of a save leaves behind.
+    std::fs::write(broken.join(".writing-x"), "half a checkpoint").unwrap();
 
     scratch.train_ok(&["--resume", "broken"]);
     assert_same_run(&whole, &broken);
     assert!(broken.join("summary.json").exists());
+    assert!(!broken.join(".writing-x").exists());
     // Resuming a finished run changes nothing and reports again.
     let text = scratch.train_ok(&["--resume", "broken"]);
     assert!(text.contains("Precision@4"), "{text}");
@@ -119,7 +122,7 @@ fn the_first_ctrl_c_saves_and_exits_130() {
     let output = child.wait_with_output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{message}");
-    assert!(message.contains("--resume"), "{message}");
+    assert!(message.contains("--resume broken\n"), "the whole session must be resumed, not one seed: {message}");
     assert!(scratch.path("broken/seed-0/last.safetensors").exists());
     assert!(!scratch.path("broken/seed-0/summary.json").exists());
 
@@ -137,4 +140,37 @@ fn one_two_and_four_threads_give_the_same_bits() {
     }
     assert_same_run(&scratch.path("1"), &scratch.path("2"));
     assert_same_run(&scratch.path("1"), &scratch.path("4"));
+}
+
+#[test]
+fn the_second_ctrl_c_exits_at_once() {
+    let scratch = Scratch::new();
+    // Epochs long enough that two signals arrive within one.
+    let slow = ["--out", "r", "--set", "model.hidden=[128, 128]", "--set", "run.checkpoint_seconds=1000"];
+    let mut child = scratch.command("harmonia-train", &slow).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !scratch.path("r/metrics.jsonl").exists() {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    signal(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(50));
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!scratch.path("r/last.safetensors").exists(), "an immediate exit saves nothing");
+}
+
+#[test]
+fn a_session_killed_before_its_first_seed_can_be_resumed() {
+    let scratch = Scratch::new();
+    scratch.train_ok(&job(&["--epochs", "2", "--seeds", "2", "--out", "whole"]));
+    std::fs::create_dir_all(scratch.path("broken/seed-0")).unwrap();
+    std::fs::copy(scratch.path("whole/config.toml"), scratch.path("broken/config.toml")).unwrap();
+    std::fs::write(scratch.path("broken/seed-0/.writing-y"), "half a configuration").unwrap();
+    scratch.train_ok(&["--resume", "broken"]);
+    for seed in ["seed-0", "seed-1"] {
+        assert_same_run(&scratch.path("whole").join(seed), &scratch.path("broken").join(seed));
+    }
+    assert!(!scratch.path("broken/metrics.jsonl").exists(), "the session itself has no epochs");
 }

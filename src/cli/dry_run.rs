@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::model::{Layout, memory_plan};
 use serde_json::json;
 
-pub fn print(config: &Config, dataset: &Dataset, as_json: bool) -> Result<()> {
+/// What `--dry-run` prints.
+pub fn text(config: &Config, dataset: &Dataset, as_json: bool) -> Result<String> {
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     let plan = memory_plan(&Cpu::<f32>::new(), &layout, dataset, config);
     let total: usize = plan.iter().map(|(_, bytes)| bytes).sum();
@@ -16,21 +17,19 @@ pub fn print(config: &Config, dataset: &Dataset, as_json: bool) -> Result<()> {
             layout.counts().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect();
         let buffers: serde_json::Map<_, _> =
             plan.iter().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
-        println!(
-            "{:#}",
-            json!({
-                "dataset": dataset.name, "preset": config.preset, "config": config,
-                "parameters": layout.len(), "parameters_by_group": groups,
-                "memory_bytes": total, "memory_bytes_by_buffer": buffers,
-            })
-        );
-        return Ok(());
+        let text = json!({
+            "dataset": dataset.name, "preset": config.preset, "config": config,
+            "parameters": layout.len(), "parameters_by_group": groups,
+            "memory_bytes": total, "memory_bytes_by_buffer": buffers,
+        });
+        return Ok(format!("{text:#}\n"));
     }
-    println!("# effective configuration\n{}", config.to_toml()?);
+    let mut out = format!("# effective configuration\n{}\n", config.to_toml()?);
     let unit = if dataset.level == Level::Node { "nodes" } else { "graphs" };
-    println!("# dataset {}", dataset.name);
-    println!(
-        "{} nodes, {} directed edges, {} graphs, {} features, {} outputs; {unit} to train, validate, test: {} / {} / {}\n",
+    out += &format!(
+        "# dataset {}\n{} nodes, {} directed edges, {} graphs, {} features, {} outputs; {unit} to train, validate, test: \
+         {} / {} / {}\n",
+        dataset.name,
         dataset.graph.nodes(),
         dataset.graph.directed_edges(),
         dataset.graphs(),
@@ -40,17 +39,16 @@ pub fn print(config: &Config, dataset: &Dataset, as_json: bool) -> Result<()> {
         dataset.split.valid.len(),
         dataset.split.test.len(),
     );
-    println!("# parameters");
+    out += "\n# parameters\n";
     for (name, count) in layout.counts() {
-        println!("{name:<28}{count:>14}");
+        out += &format!("{name:<28}{count:>14}\n");
     }
-    println!("{:<28}{:>14}\n", "total", layout.len());
-    println!("# planned memory");
+    out += &format!("{:<28}{:>14}\n\n# planned memory\n", "total", layout.len());
     for (name, bytes) in &plan {
-        println!("{name:<28}{:>14}", mebibytes(*bytes));
+        out += &format!("{name:<28}{:>14}\n", mebibytes(*bytes));
     }
-    println!("{:<28}{:>14}", "total", mebibytes(total));
-    Ok(())
+    out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
+    Ok(out)
 }
 
 fn mebibytes(bytes: usize) -> String {

@@ -2,6 +2,7 @@
 //!
 //! No dropout, the given routing noise (default zero), the loss over the training units, logits of all units.
 
+use super::say;
 use super::settings::Settings;
 use crate::batch::Batches;
 use crate::config::Config;
@@ -45,8 +46,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Precision::F32 => write::<f32>(&config, &dataset, &arguments.params, noise, &arguments.out),
         Precision::F64 => write::<f64>(&config, &dataset, &arguments.params, noise, &arguments.out),
     }?;
-    println!("{}: loss {loss} over {} training units", arguments.out.display(), dataset.split.train.len());
-    Ok(())
+    let units = dataset.split.train.len();
+    say(&format!("{}: loss {loss} over {units} training units\n", arguments.out.display()))
 }
 
 fn write<T: Real>(config: &Config, dataset: &Dataset, params: &Path, noise: Option<&Path>, out: &Path) -> Result<f64> {
@@ -71,8 +72,10 @@ fn write<T: Real>(config: &Config, dataset: &Dataset, params: &Path, noise: Opti
     let mut resident = Resident::new(&device, &layout, batch)?;
     let mut gradient = device.zeros(layout.len())?;
     let loss = resident.gradient(&mut gradient, &parameters, &randomness)?;
-    let logits = resident.pass.forward(&resident.inputs, &parameters, &randomness)?;
-    let (logits, gradient) = (device.download(logits)?, device.download(&gradient)?);
+    if !loss.is_finite() {
+        return Err(Error::Diverged(format!("{}: the loss of these parameters is {loss}", params.display())));
+    }
+    let (logits, gradient) = (device.download(resident.pass.logits())?, device.download(&gradient)?);
     let loss_value = [T::from_f64(loss)];
     let mut tensors = vec![
         ("loss".to_string(), vec![], &loss_value[..]),

@@ -1,5 +1,6 @@
 //! `harmonia init`: fresh parameters as a file.
 
+use super::say;
 use super::settings::Settings;
 use crate::datasets;
 use crate::error::Result;
@@ -22,6 +23,6 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     let parameters = initial_parameters::<f32>(&layout, config.init, config.run.seed);
     Checkpoint::write(&arguments.out, Checkpoint::named(&layout, &parameters, ""), None)?;
-    println!("{}: {} parameters in {} tensors", arguments.out.display(), layout.len(), layout.tensors().len());
-    Ok(())
+    let (count, tensors) = (layout.len(), layout.tensors().len());
+    say(&format!("{}: {count} parameters in {tensors} tensors\n", arguments.out.display()))
 }

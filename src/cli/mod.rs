@@ -9,7 +9,7 @@ mod settings;
 mod summary;
 mod train;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -52,6 +52,17 @@ pub fn harmonia() -> ExitCode {
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
     })
+}
+
+/// Prints on stdout. A reader that has gone away (`| head`) has what it wanted.
+fn say(text: &str) -> Result<()> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("write to", std::path::Path::new("standard output"))(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn exit(result: Result<()>) -> ExitCode {

@@ -21,7 +21,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(metric: Metric) -> Self {
-        Progress { metric, bar: None, seed: 0, epochs: 0, best: String::new(), last_line: Instant::now() }
+        Progress { metric, bar: None, seed: 0, epochs: 0, best: "-".into(), last_line: Instant::now() }
     }
 
     fn score(&self, scores: &Scores) -> String {

@@ -2,10 +2,15 @@
 //! flag > --set > --config > preset > default.
 
 use crate::config::{Config, Layers};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{files, presets};
 use clap::Args;
 use std::path::PathBuf;
+
+/// TOML has signed integers.
+pub fn integer(value: u64, flag: &str) -> Result<i64> {
+    i64::try_from(value).map_err(|_| Error::Config(format!("{flag} {value}: expected a number below 2^63")))
+}
 
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
@@ -42,18 +47,17 @@ impl Settings {
         // The dataset decides the preset, so find it first, by the same precedence.
         let mut probe = Layers::new()?;
         self.over_preset(&mut probe, &file)?;
-        let dataset = probe.text("data", "dataset");
-
-        let mut layers = Layers::new()?;
-        let preset = match &self.preset {
-            Some(name) => Some(presets::named(name)?),
-            None => presets::find(&dataset),
+        let named = self.preset.clone().or(Some(probe.text("preset")).filter(|name| !name.is_empty()));
+        let preset = match named {
+            Some(name) => Some(presets::named(&name)?),
+            None => presets::find(&probe.text("data.dataset")),
         };
+        let mut layers = Layers::new()?;
         if let Some((name, text)) = preset {
             layers.toml(text, &format!("preset {name}"))?;
-            layers.value("preset", name, "preset")?;
         }
         self.over_preset(&mut layers, &file)?;
+        layers.value("preset", preset.map_or("", |(name, _)| name), "preset")?;
         Ok(layers)
     }
 
@@ -79,7 +83,7 @@ impl Settings {
             layers.value("data.index", i64::from(index), "--data-index")?;
         }
         if let Some(seed) = self.seed {
-            layers.value("run.seed", seed as i64, "--seed")?;
+            layers.value("run.seed", integer(seed, "--seed")?, "--seed")?;
         }
         Ok(())
     }

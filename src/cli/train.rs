@@ -1,13 +1,14 @@
 //! `harmonia-train`, `harmonia train`: the main job.
 
-use super::settings::Settings;
-use super::{dry_run, machine, progress::Progress, summary};
+use super::settings::{Settings, integer};
+use super::{dry_run, machine, progress::Progress, say, summary};
 use crate::config::{Config, Layers};
 use crate::datasets::{self, Dataset};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::model::Layout;
 use crate::train::Session;
 use crate::train::run_directory::{self, RunDirectory};
 use clap::Args;
@@ -31,10 +32,10 @@ pub struct Arguments {
     settings: Settings,
     /// Number of seeds, from --seed upwards
     #[arg(long, value_name = "N")]
-    seeds: Option<usize>,
+    seeds: Option<u64>,
     /// Most epochs
     #[arg(long, value_name = "N")]
-    epochs: Option<usize>,
+    epochs: Option<u64>,
     /// Where to compute: auto or cpu
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -75,9 +76,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
 fn run_with(arguments: &Arguments, mut config: Config) -> Result<()> {
     let dataset = datasets::load(&config.data, config.run.seed)?;
     if arguments.dry_run {
-        return dry_run::print(&config, &dataset, arguments.json);
+        return say(&dry_run::text(&config, &dataset, arguments.json)?);
     }
-    // Everything that can be wrong has been checked: from here on files are made.
+    // Everything that can be wrong is found out before files are made.
+    Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     make_paths_absolute(&mut config);
     let device = Cpu::<f32>::new();
     let stop = catch_signals()?;
@@ -92,21 +94,16 @@ fn run_with(arguments: &Arguments, mut config: Config) -> Result<()> {
     announce(&config, &dataset, &device.name(), &root);
     let session = Session { device: &device, config: &config, stop: &stop };
     let outcome = session.run(dataset, Some(&root), &mut Progress::new(config.train.metric))?;
-    if arguments.json {
-        println!("{}", outcome.to_json());
-    } else {
-        print!("{}", summary::text(&outcome));
-    }
-    Ok(())
+    say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 
 fn config(arguments: &Arguments) -> Result<Config> {
     let mut layers: Layers = arguments.settings.layers()?;
     if let Some(seeds) = arguments.seeds {
-        layers.value("run.seeds", seeds as i64, "--seeds")?;
+        layers.value("run.seeds", integer(seeds, "--seeds")?, "--seeds")?;
     }
     if let Some(epochs) = arguments.epochs {
-        layers.value("train.epochs", epochs as i64, "--epochs")?;
+        layers.value("train.epochs", integer(epochs, "--epochs")?, "--epochs")?;
     }
     layers.finish()
 }
@@ -130,7 +127,7 @@ fn make_paths_absolute(config: &mut Config) {
     } else if let Some(directory) = std::env::var_os(datasets::DATA_VARIABLE).filter(|value| !value.is_empty()) {
         config.data.dir = absolute(&directory.to_string_lossy());
     }
-    if Path::new(&config.data.dataset).is_dir() && crate::presets::find(&config.data.dataset).is_none() {
+    if datasets::is_store(&config.data.dataset) {
         config.data.dataset = absolute(&config.data.dataset);
     }
 }
@@ -157,4 +154,12 @@ fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
         dataset.features.cols,
         root.display()
     );
+    if dataset.graphs() == 1 && config.train.batch_size > 0 {
+        let steps = dataset.split.train.len().div_ceil(config.train.batch_size);
+        eprintln!(
+            "note: {steps} steps an epoch, each over the whole graph (train.batch_size = {}); --set train.batch_size=0 \
+             takes one step an epoch",
+            config.train.batch_size
+        );
+    }
 }

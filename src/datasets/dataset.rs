@@ -1,11 +1,12 @@
 //! One representation for all tasks: a block-diagonal graph with graph offsets, features and labels.
 //!
 //! Node tasks on one graph, node tasks over many graphs and graph tasks differ only in offsets, label level and
-//! split. A [`Dataset`] that exists has been checked: finite features, labels in range, disjoint splits.
+//! split. [`Dataset::new`] checks what it is given: finite features, labels in range, disjoint splits.
 
 use super::synthetic::Truth;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Split};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,12 +19,17 @@ pub enum Level {
     Graph,
 }
 
+/// Class of a unit whose label is not known; no split may hold it.
+pub const UNLABELLED: u32 = u32::MAX;
+/// More classes or features than this are taken for a damaged file.
+const MOST: usize = 1 << 24;
+
 /// Labels of all units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Labels {
     /// One class each. Two classes are a binary task with one output.
     Classes {
-        /// Class of each unit.
+        /// Class of each unit, or [`UNLABELLED`].
         ids: Vec<u32>,
         /// Number of classes, at least 2.
         classes: usize,
@@ -38,7 +44,8 @@ pub enum Labels {
 }
 
 /// The loss a task trains with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Objective {
     /// Softmax cross-entropy over the outputs.
     Softmax,
@@ -72,6 +79,14 @@ impl Labels {
         }
     }
 
+    /// Whether the label of a unit is known.
+    pub fn is_labelled(&self, unit: usize) -> bool {
+        match self {
+            Labels::Classes { ids, .. } => ids[unit] != UNLABELLED,
+            Labels::Multi { .. } => true,
+        }
+    }
+
     /// Labels of one unit as the loss reads them: the class, or one 0/1 an output.
     pub(crate) fn codes(&self, unit: usize) -> impl Iterator<Item = i32> + '_ {
         let (ids, bits): (&[u32], &[u8]) = match self {
@@ -84,10 +99,10 @@ impl Labels {
     fn check(&self) -> Result<()> {
         match self {
             Labels::Classes { ids, classes } => {
-                if *classes < 2 {
-                    return Err(Error::Data(format!("a task needs at least 2 classes, found {classes}")));
+                if !(2..=MOST).contains(classes) {
+                    return Err(Error::Data(format!("a task needs 2 to {MOST} classes, found {classes}")));
                 }
-                match ids.iter().position(|&id| id as usize >= *classes) {
+                match ids.iter().position(|&id| id as usize >= *classes && id != UNLABELLED) {
                     Some(unit) => Err(Error::Data(format!(
                         "label of unit {unit} is {}: labels must be in 0..{classes}",
                         ids[unit]
@@ -202,12 +217,7 @@ impl Dataset {
         level: Level,
         split: Split,
     ) -> Result<Dataset> {
-        let feature_names = (0..features.cols).map(|k| format!("feature {k}")).collect();
-        let classes = match &labels {
-            Labels::Classes { classes, .. } => *classes,
-            Labels::Multi { width, .. } => *width,
-        };
-        let dataset = Dataset {
+        let mut dataset = Dataset {
             name: name.to_string(),
             graph,
             graph_ptr,
@@ -215,11 +225,18 @@ impl Dataset {
             labels,
             level,
             split,
-            feature_names,
-            class_names: (0..classes).map(|class| format!("class {class}")).collect(),
+            feature_names: Vec::new(),
+            class_names: Vec::new(),
             truth: None,
         };
+        // Sizes come from data: only after the check is it safe to make a name for each.
         dataset.check()?;
+        let classes = match &dataset.labels {
+            Labels::Classes { classes, .. } => *classes,
+            Labels::Multi { width, .. } => *width,
+        };
+        dataset.feature_names = (0..dataset.features.cols).map(|k| format!("feature {k}")).collect();
+        dataset.class_names = (0..classes).map(|class| format!("class {class}")).collect();
         Ok(dataset)
     }
 
@@ -229,9 +246,9 @@ impl Dataset {
     /// The first misfit, with where it is.
     pub fn check(&self) -> Result<()> {
         let nodes = self.graph.nodes();
-        if nodes == 0 || self.features.cols == 0 {
+        if nodes == 0 || !(1..=MOST).contains(&self.features.cols) {
             return Err(Error::Data(format!(
-                "a dataset needs at least one node and one feature, found {nodes} and {}",
+                "a dataset needs at least one node and 1 to {MOST} features, found {nodes} and {}",
                 self.features.cols
             )));
         }
@@ -250,7 +267,20 @@ impl Dataset {
         if self.labels.units() != self.units() {
             return Err(Error::Data(format!("{} labels for {} labelled units", self.labels.units(), self.units())));
         }
-        self.split.check(self.units())
+        self.check_split()
+    }
+
+    /// Checks that the split is one of labelled units.
+    ///
+    /// # Errors
+    /// An id out of range, a unit in two parts or without a label, or no unit to train on.
+    pub fn check_split(&self) -> Result<()> {
+        self.split.check(self.units())?;
+        let used = self.split.train.iter().chain(&self.split.valid).chain(&self.split.test);
+        match used.copied().find(|&unit| !self.labels.is_labelled(unit as usize)) {
+            Some(unit) => Err(Error::Data(format!("unit {unit} is in a split but has no label"))),
+            None => Ok(()),
+        }
     }
 
     fn check_graph_ptr(&self) -> Result<()> {
@@ -259,6 +289,9 @@ impl Dataset {
             return Err(Error::Data(format!(
                 "graph offsets must rise from 0 to the {nodes} nodes without empty graphs"
             )));
+        }
+        if self.graphs() == 1 {
+            return Ok(());
         }
         for graph in 0..self.graphs() {
             let range = self.graph_nodes(graph);

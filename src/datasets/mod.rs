@@ -6,7 +6,7 @@ pub mod planetoid;
 mod split_rule;
 pub mod synthetic;
 
-pub use dataset::{Dataset, Features, Labels, Level, Objective};
+pub use dataset::{Dataset, Features, Labels, Level, Objective, UNLABELLED};
 pub use split_rule::SplitRule;
 
 use crate::config::Data;
@@ -28,14 +28,27 @@ pub fn load(data: &Data, seed: u64) -> Result<Dataset> {
         "synthetic" => synthetic::generate(data.index)?,
         "cora" => planetoid::load("Cora", &raw_directory(data, "cora")?)?,
         "citeseer" => planetoid::load("CiteSeer", &raw_directory(data, "citeseer")?)?,
-        _ if Path::new(&data.dataset).is_dir() => store::read(Path::new(&data.dataset))?,
+        _ if is_store(&data.dataset) => store::read(Path::new(&data.dataset))?,
         name => return Err(unknown(name, &data.dataset)),
     };
     if data.row_normalise {
+        if dataset.truth.is_some() {
+            return Err(Error::Config("data.row_normalise would change what the synthetic truth was made from".into()));
+        }
         Arc::make_mut(&mut dataset.features).normalise_rows();
+        // Rows of mixed signs can sum to almost nothing.
+        dataset.check()?;
     }
     rule.apply(&mut dataset, seed)?;
     Ok(dataset)
+}
+
+/// Datasets that are read or made by name.
+const READABLE: [&str; 3] = ["synthetic", "cora", "citeseer"];
+
+/// Whether `dataset` means a directory rather than a known name.
+pub fn is_store(dataset: &str) -> bool {
+    !READABLE.contains(&dataset.to_lowercase().as_str()) && Path::new(dataset).is_dir()
 }
 
 fn raw_directory(data: &Data, name: &str) -> Result<PathBuf> {
@@ -51,7 +64,6 @@ fn raw_directory(data: &Data, name: &str) -> Result<PathBuf> {
 }
 
 fn unknown(name: &str, given: &str) -> Error {
-    const READABLE: [&str; 3] = ["synthetic", "cora", "citeseer"];
     if presets::find(name).is_some() {
         return Error::Config(format!(
             "dataset `{name}` has a preset but no reader yet; convert it to a store directory and use \

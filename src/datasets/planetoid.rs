@@ -5,7 +5,7 @@
 //! Public split: the labelled rows x train, the next 500 validate, the listed test ids test.
 
 use super::pickle::{self, Value};
-use super::{Dataset, Features, Labels};
+use super::{Dataset, Features, Labels, UNLABELLED};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::graph::{Direction, Graph, Split};
@@ -52,7 +52,7 @@ pub fn load(name: &str, directory: &Path) -> Result<Dataset> {
 
     // Test rows are stored in the order of test.index; everything else is in node order.
     let mut values = vec![0f32; nodes * allx.cols];
-    let mut ids = vec![0u32; nodes];
+    let mut ids = vec![UNLABELLED; nodes];
     allx.scatter(&mut values, |row| row);
     tx.scatter(&mut values, |row| test[row]);
     ids[..allx.rows].copy_from_slice(&ally.classes);

@@ -78,9 +78,12 @@ impl SplitRule {
             (SplitRule::PerClass { .. }, Labels::Multi { .. }) => {
                 return Err(Error::Config("data.split: per-class needs one class a unit; this is multi-label".into()));
             }
-            (SplitRule::Fractions(parts), _) => Split::fractions(dataset.units(), parts, seed),
+            (SplitRule::Fractions(parts), labels) => {
+                let units: Vec<u32> = (0..dataset.units() as u32).filter(|&i| labels.is_labelled(i as usize)).collect();
+                Split::fractions(&units, parts, seed)
+            }
         };
-        dataset.split.check(dataset.units())
+        dataset.check_split()
     }
 }
 

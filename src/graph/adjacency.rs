@@ -12,6 +12,13 @@ pub enum Direction {
     Directed,
 }
 
+const EXPECTED_WEIGHT: &str = "weights must be > 0, finite and not below 1.2e-38";
+
+/// Positive, and far enough from zero that 1 / degree is finite.
+fn valid(weight: f32) -> bool {
+    weight.is_normal() && weight > 0.0
+}
+
 /// A graph: n nodes and a cleaned adjacency matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
@@ -44,8 +51,8 @@ impl Graph {
                 return Err(Error::Data(format!("edge {row} is ({i}, {j}): node ids must be below {nodes}")));
             }
             let weight = weights.map_or(1.0, |w| w[row]);
-            if !(weight.is_finite() && weight > 0.0) {
-                return Err(Error::Data(format!("edge {row} ({i}, {j}) has weight {weight}: weights must be > 0")));
+            if !valid(weight) {
+                return Err(Error::Data(format!("edge {row} ({i}, {j}) has weight {weight}: {EXPECTED_WEIGHT}")));
             }
             entries.push((i, j, weight));
             if direction == Direction::Undirected && i != j {
@@ -53,6 +60,9 @@ impl Graph {
             }
         }
         let adjacency = Csr::from_entries(nodes, &entries, weights.is_some());
+        if adjacency.weights.iter().flatten().any(|&weight| !valid(weight)) {
+            return Err(Error::Data("weights of duplicate edges add up to more than f32 holds".into()));
+        }
         Ok(Graph { adjacency, symmetric: direction == Direction::Undirected })
     }
 
@@ -91,8 +101,8 @@ impl Graph {
             if weights.len() != adjacency.entries() {
                 return Err(Error::Data(format!("{} edges but {} edge weights", adjacency.entries(), weights.len())));
             }
-            if let Some(at) = weights.iter().position(|w| !(w.is_finite() && *w > 0.0)) {
-                return Err(Error::Data(format!("edge weight {at} is {}: weights must be > 0", weights[at])));
+            if let Some(at) = weights.iter().position(|&weight| !valid(weight)) {
+                return Err(Error::Data(format!("edge weight {at} is {}: {EXPECTED_WEIGHT}", weights[at])));
             }
         }
         let symmetric = adjacency.transposed() == adjacency;

@@ -27,6 +27,11 @@ impl Csr {
         self.col_idx.len()
     }
 
+    /// Bytes of the arrays.
+    pub fn bytes(&self) -> usize {
+        8 * self.row_ptr.len() + 4 * self.entries() * (1 + usize::from(self.weights.is_some()))
+    }
+
     /// Positions of row `i` in `col_idx` and `weights`.
     pub fn row(&self, i: usize) -> Range<usize> {
         self.row_ptr[i] as usize..self.row_ptr[i + 1] as usize

@@ -15,13 +15,15 @@ pub struct Split {
 }
 
 impl Split {
-    /// `per_class` units of each class to train on, then `valid` and `test` of the rest.
+    /// `per_class` units of each class to train on, then `valid` and `test` of the rest. Units whose class is
+    /// `u32::MAX` have no label and are left out.
     ///
     /// # Errors
     /// A class with too few units, or too few left over.
     pub fn per_class(classes: &[u32], per_class: usize, valid: usize, test: usize, seed: u64) -> Result<Split> {
-        let order = shuffled(classes.len(), seed);
-        let class_count = classes.iter().max().map_or(0, |&c| c as usize + 1);
+        let labelled: Vec<u32> = (0..classes.len() as u32).filter(|&i| classes[i as usize] != u32::MAX).collect();
+        let class_count = labelled.iter().map(|&i| classes[i as usize] as usize + 1).max().unwrap_or(0);
+        let order = shuffled(&labelled, seed);
         let mut taken = vec![0; class_count];
         let (mut train, mut rest) = (Vec::new(), Vec::new());
         for unit in order {
@@ -39,7 +41,7 @@ impl Split {
                 taken[class]
             )));
         }
-        if rest.len() < valid + test {
+        if rest.len() < valid.saturating_add(test) {
             return Err(Error::Data(format!(
                 "a split with {valid} validation and {test} test units was asked for, {} units are left",
                 rest.len()
@@ -50,9 +52,10 @@ impl Split {
         Ok(Split { train, valid: rest, test })
     }
 
-    /// Random parts in the given proportions, for example [60, 20, 20].
-    pub fn fractions(units: usize, parts: [f64; 3], seed: u64) -> Split {
+    /// Random parts of `units` in the given proportions, for example [60, 20, 20].
+    pub fn fractions(units: &[u32], parts: [f64; 3], seed: u64) -> Split {
         let order = shuffled(units, seed);
+        let units = order.len();
         let total: f64 = parts.iter().sum();
         let train_end = (units as f64 * parts[0] / total).round() as usize;
         let valid_end = ((units as f64 * (parts[0] + parts[1]) / total).round() as usize).min(units);
@@ -73,6 +76,9 @@ impl Split {
             for &unit in ids {
                 match part_of.get_mut(unit as usize) {
                     None => return Err(Error::Data(format!("{name} split has id {unit}, there are {units} units"))),
+                    Some(part) if *part == name => {
+                        return Err(Error::Data(format!("unit {unit} is in the {name} split twice")));
+                    }
                     Some(part) if !part.is_empty() => {
                         return Err(Error::Data(format!("unit {unit} is in the {part} split and in the {name} split")));
                     }
@@ -89,8 +95,8 @@ impl Split {
     }
 }
 
-fn shuffled(units: usize, seed: u64) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..units as u32).collect();
+fn shuffled(units: &[u32], seed: u64) -> Vec<u32> {
+    let mut order = units.to_vec();
     Stream::new(seed, Purpose::Splits, 0).rng().shuffle(&mut order);
     order
 }
@@ -108,15 +114,21 @@ mod tests {
         assert_eq!((split.train.len(), ones, split.valid.len(), split.test.len()), (20, 10, 20, 30));
         assert!(Split::per_class(&classes, 40, 0, 0, 1).unwrap_err().to_string().contains("class 1 has only 30"));
         assert!(Split::per_class(&classes, 10, 50, 50, 1).unwrap_err().to_string().contains("80 units are left"));
+        assert!(Split::per_class(&classes, 1, usize::MAX, 1, 1).is_err());
+        // Units without a label are in no part.
+        let classes = [0, u32::MAX, 1, 0, 1, u32::MAX, 0, 1];
+        let split = Split::per_class(&classes, 2, 1, 1, 3).unwrap();
+        assert!([&split.train, &split.valid, &split.test].into_iter().flatten().all(|&i| i != 1 && i != 5));
     }
 
     #[test]
     fn fractions_cover_everything_once_and_follow_the_seed() {
-        let split = Split::fractions(101, [60.0, 20.0, 20.0], 4);
+        let units: Vec<u32> = (0..101).collect();
+        let split = Split::fractions(&units, [60.0, 20.0, 20.0], 4);
         split.check(101).unwrap();
         assert_eq!((split.train.len(), split.valid.len(), split.test.len()), (61, 20, 20));
-        assert_eq!(split, Split::fractions(101, [60.0, 20.0, 20.0], 4));
-        assert_ne!(split, Split::fractions(101, [60.0, 20.0, 20.0], 5));
+        assert_eq!(split, Split::fractions(&units, [60.0, 20.0, 20.0], 4));
+        assert_ne!(split, Split::fractions(&units, [60.0, 20.0, 20.0], 5));
     }
 
     #[test]

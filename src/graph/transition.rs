@@ -72,8 +72,7 @@ impl Transition {
 
     /// Bytes of the arrays the kernels read.
     pub fn bytes(&self) -> usize {
-        let csr = |m: &Csr| 8 * m.row_ptr.len() + 4 * m.entries() * (1 + usize::from(m.weights.is_some()));
-        csr(&self.matrix) + self.transposed.as_ref().map_or(0, csr) + 8 * self.degree.len()
+        self.matrix.bytes() + self.transposed.as_ref().map_or(0, Csr::bytes) + 8 * self.degree.len()
     }
 }
 

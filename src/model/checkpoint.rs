@@ -99,7 +99,7 @@ impl Checkpoint {
         Ok(&tensor.values)
     }
 
-    /// All parameters of a layout; names may carry a prefix. Other tensors of the file are ignored.
+    /// All parameters of a layout; names may carry a prefix. The file may hold other tensors too.
     ///
     /// # Errors
     /// A tensor is missing, has another shape, or holds a value that is not finite.
@@ -108,7 +108,7 @@ impl Checkpoint {
         for tensor in layout.tensors() {
             let name = format!("{prefix}{}", tensor.name);
             let values = self.tensor(&name, &tensor.shape)?;
-            if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            if let Some(at) = values.iter().position(|&value| !T::from_f64(value).is_finite()) {
                 return Err(Error::file(
                     &self.path,
                     format!("element {at} of tensor `{name}` is {}; parameters must be finite", values[at]),

@@ -1,6 +1,6 @@
 //! A trained model as a library user sees it: fit, predict, save, load.
 
-use super::{Checkpoint, Layout, Resident};
+use super::{Architecture, Checkpoint, Layout, Resident};
 use crate::batch::Batches;
 use crate::config::Config;
 use crate::datasets::{Dataset, Objective};
@@ -9,10 +9,29 @@ use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::graph::Walk;
 use crate::train::{Session, Silent};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Parameters with the sizes and the walk they belong to.
+/// What is needed to use parameters; stored beside them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelDescription {
+    /// Sizes.
+    pub architecture: Architecture,
+    /// How the walk is derived from a graph.
+    pub walk: Walk,
+    /// Whether logits are turned into probabilities together or one by one.
+    pub objective: Objective,
+}
+
+impl ModelDescription {
+    /// Of a model with this layout.
+    pub fn new(layout: &Layout, walk: Walk, objective: Objective) -> Self {
+        ModelDescription { architecture: layout.architecture.clone(), walk, objective }
+    }
+}
+
+/// Parameters with what is needed to use them.
 #[derive(Clone, Debug)]
 pub struct FittedModel {
     /// Where each parameter is.
@@ -21,9 +40,14 @@ pub struct FittedModel {
     pub parameters: Vec<f32>,
     /// How the walk is derived from a graph.
     pub walk: Walk,
+    /// Whether logits are turned into probabilities together or one by one.
+    pub objective: Objective,
 }
 
 /// Trains on the CPU with the settings' first seed and returns the model of the best epoch. Writes no files.
+///
+/// The dataset is taken as it is: of the settings, `data.*` and `run.*` but the seed do not apply. Threads are those of
+/// the current rayon pool.
 ///
 /// # Errors
 /// Settings or data that do not fit, or training that diverges.
@@ -34,11 +58,11 @@ pub fn fit(dataset: &Dataset, config: &Config) -> Result<FittedModel> {
     let session = Session { device: &Cpu::new(), config, stop: &stop };
     let (_, parameters) = session.run_seed(dataset, config.run.seed, None, &mut Silent)?;
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    Ok(FittedModel { layout, parameters, walk: config.walk })
+    Ok(FittedModel { layout, parameters, walk: config.walk, objective: dataset.labels.objective() })
 }
 
 impl FittedModel {
-    /// Logits of every unit, units x L.
+    /// Logits of every unit, units x L. Labels and splits of the dataset play no part.
     ///
     /// # Errors
     /// The dataset has other features than the model.
@@ -59,7 +83,7 @@ impl FittedModel {
     /// As [`FittedModel::logits`].
     pub fn probabilities(&self, dataset: &Dataset) -> Result<Vec<f32>> {
         let mut logits = self.logits(dataset)?;
-        match dataset.labels.objective() {
+        match self.objective {
             Objective::Sigmoid => logits.iter_mut().for_each(|z| *z = 1.0 / (1.0 + (-*z).exp())),
             Objective::Softmax => {
                 for row in logits.chunks_exact_mut(self.layout.architecture.outputs) {
@@ -93,14 +117,21 @@ impl FittedModel {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        Checkpoint::write(path, Checkpoint::named(&self.layout, &self.parameters, ""), None)
+        let description = ModelDescription::new(&self.layout, self.walk, self.objective);
+        let metadata = serde_json::to_string(&description).map_err(|error| Error::file(path, error.to_string()))?;
+        Checkpoint::write(path, Checkpoint::named(&self.layout, &self.parameters, ""), Some(metadata))
     }
 
-    /// Reads parameters for a model of known sizes, for example `best.safetensors` of a run directory.
+    /// Reads a model that was saved, or `best.safetensors` of a run directory.
     ///
     /// # Errors
-    /// The file is missing, damaged or of other sizes.
-    pub fn load(path: &Path, layout: Layout, walk: Walk) -> Result<FittedModel> {
-        Ok(FittedModel { parameters: Checkpoint::read(path)?.parameters(&layout, "")?, layout, walk })
+    /// The file is missing, damaged, or does not say what model it holds.
+    pub fn load(path: &Path) -> Result<FittedModel> {
+        let checkpoint = Checkpoint::read(path)?;
+        let ModelDescription { architecture, walk, objective } = (checkpoint.metadata.as_deref())
+            .and_then(|text| serde_json::from_str(text).ok())
+            .ok_or_else(|| Error::file(path, "does not say what model it holds; expected best.safetensors of a run"))?;
+        let layout = Layout::new(architecture)?;
+        Ok(FittedModel { parameters: checkpoint.parameters(&layout, "")?, layout, walk, objective })
     }
 }

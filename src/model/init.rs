@@ -48,7 +48,7 @@ impl Default for Initialisation {
 pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisation, seed: u64) -> Vec<T> {
     let a = &layout.architecture;
     let mut parameters = vec![T::zero(); layout.len()];
-    // One stream a tensor: adding an expert does not change how the embeddings start.
+    // One stream a tensor.
     for (index, tensor) in layout.tensors().iter().enumerate() {
         let stream = Stream::new(seed, Purpose::Initialisation, index as u32);
         let uniform = |bound: f64, at: usize| bound * (2.0 * stream.uniform(at as u64) - 1.0);
@@ -75,6 +75,9 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
     parameters
 }
 
+/// Rises below this are those of an expert that is off at both points.
+const FLAT: f64 = 1e-2;
+
 /// Gives every basis of an expert the same level at 0 and a rise of the same sign.
 fn calibrate<T: Real>(parameters: &mut [T], layers: &[Layer], start: Initialisation) {
     let Some((output, hidden)) = layers.split_last() else { return };
@@ -85,10 +88,12 @@ fn calibrate<T: Real>(parameters: &mut [T], layers: &[Layer], start: Initialisat
     };
     let rises: Vec<f64> =
         (0..output.outputs).map(|b| value(parameters, b, &at_one) - value(parameters, b, &at_zero)).collect();
-    // An expert whose hidden units are all off at both points stays flat; it is not blown up to reach the slope.
-    let size = (rises.iter().map(|rise| rise * rise).sum::<f64>() / rises.len() as f64).sqrt().max(1e-3);
+    let size = (rises.iter().map(|rise| rise * rise).sum::<f64>() / rises.len() as f64).sqrt();
+    // An expert whose hidden units hardly move between the two points keeps its scale: blown up to reach the slope it
+    // would be huge elsewhere.
+    let scale = if size < FLAT { 1.0 } else { start.response_slope / size };
     for (b, rise) in rises.iter().enumerate() {
-        let factor = T::from_f64(start.response_slope / size * if *rise < 0.0 { -1.0 } else { 1.0 });
+        let factor = T::from_f64(if *rise < 0.0 { -scale } else { scale });
         let row = output.weight.start + b * output.inputs;
         parameters[row..row + output.inputs].iter_mut().for_each(|weight| *weight *= factor);
         let level = value(parameters, b, &at_zero);

@@ -19,6 +19,8 @@ pub fn memory_plan<D: Device<Real = f32>>(
     let matrix = nodes * a.features * float;
     vec![
         ("features", dataset.features.values.len() * float),
+        ("feature codes, at most", dataset.features.values.len()),
+        ("graph", dataset.graph.adjacency().bytes()),
         ("walk", Transition::new(&dataset.graph, config.walk).bytes()),
         ("parameters", layout.len() * float),
         ("best parameters", layout.len() * float),
@@ -33,7 +35,7 @@ pub fn memory_plan<D: Device<Real = f32>>(
     ]
 }
 
-/// Nodes and logit rows of the largest step or evaluation.
+/// Nodes and logit rows resident at once: the largest training step, and the validation graphs beside it.
 fn largest_batch(dataset: &Dataset, batch_size: usize) -> (usize, usize) {
     let graphs = dataset.graphs();
     if graphs == 1 {
@@ -53,7 +55,7 @@ fn largest_batch(dataset: &Dataset, batch_size: usize) -> (usize, usize) {
         train.sort_by_key(|&graph| std::cmp::Reverse(dataset.graph_nodes(graph).len()));
         train.truncate(batch_size);
     }
-    let nodes = size(&train).max(size(&held(&dataset.split.valid)));
-    let rows = if dataset.level == Level::Node { nodes } else { train.len().max(dataset.split.valid.len()) };
+    let nodes = size(&train) + size(&held(&dataset.split.valid));
+    let rows = if dataset.level == Level::Node { nodes } else { train.len() + dataset.split.valid.len() };
     (nodes, rows)
 }

@@ -9,7 +9,7 @@ mod pass;
 mod resident;
 
 pub use checkpoint::{Checkpoint, TensorData};
-pub use fitted::{FittedModel, fit};
+pub use fitted::{FittedModel, ModelDescription, fit};
 pub use init::{Initialisation, initial_parameters};
 pub use memory::memory_plan;
 pub use parameters::{Architecture, HopWeights, Layer, Layout, Tensor};

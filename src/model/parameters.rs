@@ -18,6 +18,11 @@ pub enum HopWeights {
     Free,
 }
 
+/// Larger models are taken for a typing error.
+const MOST_PARAMETERS: u128 = 1 << 32;
+/// Likewise.
+const MOST_EXPERTS: usize = 1 << 16;
+
 /// All sizes of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Architecture {
@@ -60,6 +65,16 @@ impl Architecture {
             if value == 0 || value > 1 << 24 {
                 return Err(Error::Config(format!("{name} is {value}; it must be between 1 and {}", 1 << 24)));
             }
+        }
+        let expert: u128 = self.expert_widths().windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum();
+        let per_feature = (self.bases + self.embedding + self.hops + self.outputs) as u128;
+        let total = self.experts as u128 * (expert + 2 * self.embedding as u128) + self.features as u128 * per_feature;
+        if total > MOST_PARAMETERS || self.experts > MOST_EXPERTS {
+            return Err(Error::Config(format!(
+                "the model would have {total} parameters in {} experts; at most {MOST_PARAMETERS} in {MOST_EXPERTS} are \
+                 supported, lower model.hidden, model.bases or model.experts",
+                self.experts
+            )));
         }
         if self.active > self.experts {
             return Err(Error::Config(format!(
@@ -237,6 +252,8 @@ mod tests {
     fn impossible_sizes_name_their_key() {
         let error = Layout::new(Architecture { active: 6, ..cora() }).unwrap_err().to_string();
         assert!(error.contains("model.active is 6"), "{error}");
+        let error = Layout::new(Architecture { hidden: vec![1 << 24, 1 << 24], ..cora() }).unwrap_err().to_string();
+        assert!(error.contains("parameters"), "{error}");
         let error = Layout::new(Architecture { hidden: vec![16, 0], ..cora() }).unwrap_err().to_string();
         assert!(error.contains("model.hidden"), "{error}");
     }

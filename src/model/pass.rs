@@ -119,6 +119,11 @@ impl<'a, D: Device> Pass<'a, D> {
         device.route_backward(gradient, d_gates, routing, parameters, noise, layout)
     }
 
+    /// Logits (rows x L) of the last `forward`.
+    pub fn logits(&self) -> &D::Buffer {
+        &self.logits
+    }
+
     /// theta (T x d) of the last `forward`.
     pub fn hop_weights(&self) -> &D::Buffer {
         &self.hop_weights

@@ -11,9 +11,10 @@ pub struct Array<T> {
     pub values: Vec<T>,
 }
 
-/// Reads integers of any width.
+/// Reads integers of any width, and booleans.
 pub fn integers(path: &Path) -> Result<Array<i64>> {
     read(path, "integers", |file, kind, size| match (kind, size) {
+        (TypeChar::Bool, 1) => Ok(widen(file.into_vec::<bool>()?)),
         (TypeChar::Int, 8) => file.into_vec::<i64>(),
         (TypeChar::Int, 4) => Ok(widen(file.into_vec::<i32>()?)),
         (TypeChar::Int, 2) => Ok(widen(file.into_vec::<i16>()?)),
@@ -52,6 +53,19 @@ pub fn write<T: npyz::Serialize + npyz::AutoSerialize>(path: &Path, shape: &[usi
     files::write_atomic(path, &bytes)
 }
 
+/// Whether the product of the numbers in a header overflows; the header reader does not expect that.
+fn header_overflows(bytes: &[u8]) -> bool {
+    const HEADER: usize = 1 << 16;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(HEADER)]);
+    let tuple =
+        |rest: &str| rest.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(s, _)| s.to_string());
+    let Some(shape) = text.split_once("shape").and_then(|(_, rest)| tuple(rest)) else { return false };
+    let sides = shape.split(',').map(str::trim).filter(|side| !side.is_empty());
+    // Sixteen bytes an element at most.
+    let product = |product: u64, side: Option<u64>| product.checked_mul(side?.max(1));
+    sides.map(|side| side.parse().ok()).try_fold(16, product).is_none()
+}
+
 fn widen<S: Into<i64>>(values: Vec<S>) -> Vec<i64> {
     values.into_iter().map(Into::into).collect()
 }
@@ -63,6 +77,9 @@ fn read<T>(
 ) -> Result<Array<T>> {
     let bytes = files::read(path)?;
     let refused = |found: String| Error::file(path, format!("expected a .npy array of {expected}, found {found}"));
+    if header_overflows(&bytes) {
+        return Err(refused("a shape that no file can hold".into()));
+    }
     let mut content = &bytes[..];
     // Reading the header takes it off the front: what is left are the elements.
     let header = NpyHeader::from_reader(&mut content).map_err(|error| refused(format!("no .npy header ({error})")))?;
@@ -76,6 +93,10 @@ fn read<T>(
     let promised = shape.iter().chain([&size]).try_fold(1u64, |product, &side| product.checked_mul(side));
     if promised.is_none_or(|promised| promised > content.len() as u64) {
         return Err(refused(format!("a truncated file: shape {shape:?} does not fit {} bytes", content.len())));
+    }
+    if promised == Some(0) {
+        // numpy makes an empty list an array of f64; without elements the type says nothing.
+        return Ok(Array { shape: shape.iter().map(|&side| side as usize).collect(), values: Vec::new() });
     }
     let values = convert(NpyFile::with_header(header, content), kind, size)
         .map_err(|error| refused(format!("type {} ({error})", dtype.descr())))?;

@@ -2,7 +2,7 @@
 
 use super::npy::{floats, integers};
 use super::{FORMAT, Meta, StoredLevel, VERSION};
-use crate::datasets::{Dataset, Features, Labels, Level};
+use crate::datasets::{Dataset, Features, Labels, Level, UNLABELLED};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::graph::{Csr, Graph, Split};
@@ -18,7 +18,7 @@ pub fn read(directory: &Path) -> Result<Dataset> {
     let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
 
     let adjacency = Csr {
-        row_ptr: unsigned(&file("row_ptr.npy"), u64::MAX)?,
+        row_ptr: unsigned(&file("row_ptr.npy"), i64::MAX as u64)?,
         col_idx: unsigned(&file("col_idx.npy"), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect(),
         weights: optional("edge_weights.npy").map(|path| floats(&path)).transpose()?.map(|array| array.values),
     };
@@ -39,11 +39,11 @@ pub fn read(directory: &Path) -> Result<Dataset> {
         Ok(unsigned(&file(name), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect())
     };
     let split = Split { train: ids("train.npy")?, valid: ids("valid.npy")?, test: ids("test.npy")? };
-    let labels = labels(&file("labels.npy"), &meta, &split)?;
-    let level = match meta.level {
-        StoredLevel::Node => Level::Node,
-        StoredLevel::Graph => Level::Graph,
+    let (level, units) = match meta.level {
+        StoredLevel::Node => (Level::Node, graph.nodes()),
+        StoredLevel::Graph => (Level::Graph, graph_ptr.len().saturating_sub(1)),
     };
+    let labels = labels(&file("labels.npy"), &meta, units)?;
     let mut dataset = Dataset::new(&meta.name, graph, graph_ptr, features, labels, level, split).map_err(in_store)?;
     for (names, given) in
         [(&mut dataset.feature_names, meta.feature_names), (&mut dataset.class_names, meta.class_names)]
@@ -73,32 +73,43 @@ fn meta(path: &Path) -> Result<Meta> {
     serde_json::from_value(value).map_err(|error| Error::file(path, error.to_string()))
 }
 
-fn labels(path: &Path, meta: &Meta, split: &Split) -> Result<Labels> {
+fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
     let array = integers(path)?;
-    if meta.multi_label {
-        let bits = (array.values.iter())
-            .map(|&value| u8::try_from(value).map_err(|_| Error::file(path, format!("label {value}: expected 0 or 1"))))
-            .collect::<Result<_>>()?;
-        return Ok(Labels::Multi { bits, width: meta.classes });
+    let expected = if meta.multi_label { vec![units, meta.classes] } else { vec![units] };
+    if array.shape != expected && !(expected.len() == 1 && array.shape == [units, 1]) {
+        let message = format!("expected labels of shape {expected:?}, found {:?}", array.shape);
+        return Err(Error::file(path, message));
     }
-    // -1 marks a unit without a label: fine as long as no split asks for it.
-    let used = split.train.iter().chain(&split.valid).chain(&split.test);
-    for &unit in used {
-        if let Some(&value) = array.values.get(unit as usize)
-            && !(0..meta.classes as i64).contains(&value)
-        {
-            return Err(Error::file(
-                path,
-                format!("label of unit {unit} is {value}: labels must be in 0..{}", meta.classes),
-            ));
+    let width = if meta.multi_label { meta.classes.max(1) } else { 1 };
+    let wrong = |at: usize, expected: &str| {
+        let (unit, value) = (at / width, array.values[at]);
+        Err(Error::file(path, format!("label of unit {unit} is {value}: labels must be {expected}")))
+    };
+    if meta.multi_label {
+        return match array.values.iter().position(|value| !(0..=1).contains(value)) {
+            Some(at) => wrong(at, "0 or 1"),
+            None => {
+                Ok(Labels::Multi { bits: array.values.iter().map(|&bit| bit as u8).collect(), width: meta.classes })
+            }
+        };
+    }
+    let classes = i64::try_from(meta.classes).unwrap_or(i64::MAX).min(i64::from(u32::MAX) - 1);
+    match array.values.iter().position(|value| !(-1..classes).contains(value)) {
+        Some(at) => wrong(at, &format!("in 0..{classes}, or -1 for none")),
+        None => {
+            // Only -1 fails the conversion.
+            let ids = array.values.iter().map(|&value| u32::try_from(value).unwrap_or(UNLABELLED)).collect();
+            Ok(Labels::Classes { ids, classes: meta.classes })
         }
     }
-    let ids = array.values.iter().map(|&value| u32::try_from(value).unwrap_or(0)).collect();
-    Ok(Labels::Classes { ids, classes: meta.classes })
 }
 
 fn unsigned(path: &Path, most: u64) -> Result<Vec<u64>> {
-    (integers(path)?.values.into_iter().enumerate())
+    let array = integers(path)?;
+    if array.shape.len() != 1 {
+        return Err(Error::file(path, format!("expected one dimension, found shape {:?}", array.shape)));
+    }
+    (array.values.into_iter().enumerate())
         .map(|(at, value)| {
             u64::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
                 Error::file(path, format!("entry {at} is {value}: expected an integer from 0 to {most}"))

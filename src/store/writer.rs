@@ -1,7 +1,7 @@
 //! Writes a store beside its place and renames it, so that a crash never leaves half of one.
 
 use super::{FORMAT, Meta, StoredLevel, VERSION, npy};
-use crate::datasets::{Dataset, Labels, Level};
+use crate::datasets::{Dataset, Labels, Level, UNLABELLED};
 use crate::error::{Error, Result};
 use crate::files;
 use std::path::Path;
@@ -33,7 +33,8 @@ fn write_files(dataset: &Dataset, directory: &Path) -> Result<()> {
     npy::write(&file("features.npy"), &[features.rows, features.cols], &features.values)?;
     let (classes, multi_label) = match &dataset.labels {
         Labels::Classes { ids, classes } => {
-            npy::write(&file("labels.npy"), &[ids.len()], ids)?;
+            let ids: Vec<i64> = ids.iter().map(|&id| if id == UNLABELLED { -1 } else { i64::from(id) }).collect();
+            npy::write(&file("labels.npy"), &[ids.len()], &ids)?;
             (*classes, false)
         }
         Labels::Multi { bits, width } => {

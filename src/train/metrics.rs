@@ -55,10 +55,11 @@ fn multi_class(rows: &[Vec<f64>], codes: &[Vec<i32>], classes: usize) -> Scores 
     let predicted: Vec<usize> = rows.iter().map(|row| arg_max(row)).collect();
     let count = rows.len() as f64;
     let correct = truth.iter().zip(&predicted).filter(|(a, b)| a == b).count();
-    let nll: f64 = rows.iter().zip(&truth).map(|(row, &class)| log_sum_exp(row) - row[class]).sum();
+    let partition: Vec<f64> = rows.iter().map(|row| log_sum_exp(row)).collect();
+    let nll: f64 = rows.iter().zip(&partition).zip(&truth).map(|((row, log_sum), &class)| log_sum - row[class]).sum();
     let areas = (0..classes).filter_map(|class| {
         // Probabilities, not logits: the classes of a row compete.
-        let scores: Vec<f64> = rows.iter().map(|row| row[class] - log_sum_exp(row)).collect();
+        let scores: Vec<f64> = rows.iter().zip(&partition).map(|(row, log_sum)| row[class] - log_sum).collect();
         let positive: Vec<bool> = truth.iter().map(|&other| other == class).collect();
         roc_auc(&scores, &positive)
     });

@@ -9,7 +9,7 @@ use super::trainer::{EpochRecord, Progress, State};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::model::{Architecture, Checkpoint, Layout};
+use crate::model::{Checkpoint, Layout, ModelDescription};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,10 +22,11 @@ pub struct ModelMetadata {
     pub dataset: String,
     /// Seed of the run.
     pub seed: u64,
-    /// Sizes.
-    pub architecture: Architecture,
     /// Epoch the parameters are from, counted from 1.
     pub epoch: usize,
+    /// What is needed to use the parameters.
+    #[serde(flatten)]
+    pub model: ModelDescription,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -41,21 +42,28 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes a new directory for a run.
+    /// Makes a new directory with settings in it.
     ///
     /// # Errors
-    /// It exists and is not empty, or cannot be made.
-    pub fn create(path: &Path, config: &Config) -> Result<RunDirectory> {
+    /// It exists and is not empty, or cannot be made; nothing is left behind.
+    pub fn create(path: &Path, config: &Config) -> Result<()> {
+        let text = config.to_toml()?;
+        let existed = path.is_dir();
         create_empty(path)?;
-        files::write_atomic(&path.join("config.toml"), config.to_toml()?.as_bytes())?;
-        RunDirectory::open(path)
+        let written = files::write_atomic(&path.join("config.toml"), text.as_bytes());
+        if written.is_err() && !existed {
+            // Best effort: the error that matters is the first one.
+            let _ = fs::remove_dir(path);
+        }
+        written
     }
 
-    /// Opens one that exists, to go on.
+    /// Opens a directory that has settings, to start or to go on.
     ///
     /// # Errors
     /// `metrics.jsonl` cannot be written.
     pub fn open(path: &Path) -> Result<RunDirectory> {
+        files::remove_unfinished(path);
         let metrics_path = path.join("metrics.jsonl");
         let metrics = (File::options().create(true).append(true).open(&metrics_path))
             .map_err(Error::io("write", &metrics_path))?;
@@ -155,6 +163,7 @@ impl RunDirectory {
 /// Makes `path` unless it exists and is empty.
 fn create_empty(path: &Path) -> Result<()> {
     if path.is_dir() {
+        files::remove_unfinished(path);
         let mut entries = fs::read_dir(path).map_err(Error::io("read", path))?;
         if entries.next().is_some() {
             return Err(Error::file(
@@ -173,6 +182,10 @@ fn create_empty(path: &Path) -> Result<()> {
 /// It cannot be made.
 pub fn next_free(name: &str) -> Result<PathBuf> {
     let parent = Path::new("runs");
+    // The name comes from data: it must stay one component below `runs`.
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = name.trim_start_matches('.').chars().take(80).map(safe).collect();
+    let name = if name.is_empty() { "store" } else { &name };
     fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
     for number in 1.. {
         let path = parent.join(format!("{name}-{number}"));

@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::experiments::recovery::{Recovery, recover};
 use crate::files;
-use crate::model::Layout;
+use crate::model::{Layout, ModelDescription};
 use crate::report;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -137,7 +137,12 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             let path = root.map(|root| self.directory(root, seed));
             let summary = match path.as_deref().map(finished).transpose()?.flatten() {
                 Some(summary) => summary,
-                None => self.run_seed(&dataset, seed, path.as_deref(), observer)?.0,
+                None => match self.run_seed(&dataset, seed, path.as_deref(), observer) {
+                    Ok((summary, _)) => summary,
+                    // What has to be resumed is the whole session, not the seed that was under way.
+                    Err(Error::Interrupted { .. }) => return Err(interrupted(root)),
+                    Err(error) => return Err(error),
+                },
             };
             runs.push(summary);
             if self.stop.load(Ordering::Relaxed) && runs.len() < self.config.run.seeds {
@@ -187,14 +192,15 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             let model = ModelMetadata {
                 dataset: dataset.name.clone(),
                 seed,
-                architecture: layout.architecture.clone(),
                 epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
+                model: ModelDescription::new(&layout, self.config.walk, dataset.labels.objective()),
             };
             directory.save(&layout, &trainer.state()?, &model, elapsed())
         };
         let mut saved = Instant::now();
         while !trainer.finished() {
-            let record = EpochRecord { seconds: elapsed(), ..trainer.epoch()? };
+            let mut record = trainer.epoch()?;
+            record.seconds = elapsed();
             observer.epoch(&record);
             let stop = self.stop.load(Ordering::Relaxed) && !trainer.finished();
             if let Some(directory) = &mut directory {
@@ -211,11 +217,13 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         }
 
         let seconds = elapsed();
+        let test = &dataset.split.test;
         let (recovery, generator_nll) = match &dataset.truth {
-            Some(truth) if !dataset.split.test.is_empty() => {
-                let (contributions, hop_weights) = trainer.contributions(&dataset.split.test)?;
-                let recovery = recover(truth, &dataset.split.test, &contributions, &hop_weights)?;
-                (Some(recovery), Some(truth.nll(&dataset.labels, &dataset.split.test)))
+            Some(truth) if !test.is_empty() => {
+                let (contributions, hop_weights) = trainer.contributions(test)?;
+                // A comparison that is not defined (a single test node) must not cost the user the trained model.
+                let recovery = recover(truth, test, &contributions, &hop_weights).ok();
+                (recovery, Some(truth.nll(&dataset.labels, test)))
             }
             _ => (None, None),
         };
@@ -229,7 +237,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             stopped_early: progress.stopped,
             seconds,
             device: self.device.name(),
-            test: trainer.score(&dataset.split.test)?,
+            test: trainer.score(test)?,
             validation: trainer.score(&dataset.split.valid)?,
             train: trainer.score(&dataset.split.train)?,
             recovery,
@@ -248,15 +256,15 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     }
 
     fn open(&self, path: &Path, seed: u64, layout: &Layout) -> Result<(RunDirectory, Option<(State, f64)>)> {
-        if path.join("config.toml").exists() {
-            let mut directory = RunDirectory::open(path)?;
-            let restored = directory.restore(layout)?;
-            return Ok((directory, restored));
+        if !path.join("config.toml").exists() {
+            // Each directory stands for itself: its configuration names its own seed.
+            let mut config = self.config.clone();
+            (config.run.seed, config.run.seeds) = (seed, 1);
+            RunDirectory::create(path, &config)?;
         }
-        // Each directory stands for itself: its configuration names its own seed.
-        let mut config = self.config.clone();
-        (config.run.seed, config.run.seeds) = (seed, 1);
-        Ok((RunDirectory::create(path, &config)?, None))
+        let mut directory = RunDirectory::open(path)?;
+        let restored = directory.restore(layout)?;
+        Ok((directory, restored))
     }
 
     fn directory(&self, root: &Path, seed: u64) -> PathBuf {

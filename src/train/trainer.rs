@@ -156,6 +156,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let learning_rate = schedule::learning_rate(&self.config.train, epoch);
         let train_loss = self.train_epoch(learning_rate)?;
         let validation = self.validate()?;
+        self.check_finite(&validation)?;
         let Verdict { best, stop } = self.progress.stopping.update(
             epoch,
             train_loss,
@@ -182,11 +183,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             let logits = self.train()?.unit_logits(&parameters, units, true)?;
             return Ok(Scores::new(&self.batches.dataset.labels, units, &logits));
         }
-        if units.is_empty() {
-            return Ok(Scores::default());
+        // Not all graphs at once: a score must not need more memory than training did.
+        let mut logits = Vec::new();
+        for units in units.chunks(self.chunk_units()) {
+            let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
+            logits.extend(resident.unit_logits(&parameters, units, false)?);
         }
-        let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
-        let logits = resident.unit_logits(&parameters, units, false)?;
         Ok(Scores::new(&self.batches.dataset.labels, units, &logits))
     }
 
@@ -211,9 +213,33 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         Ok((contributions, hop_weights.into_iter().map(f64::from).collect()))
     }
 
+    /// The loss of a step is taken before its update, so the last update of an epoch is checked here: a checkpoint
+    /// never holds anything that is not a number.
+    fn check_finite(&self, validation: &Scores) -> Result<()> {
+        let parameters = self.device.norm(&self.parameters)?;
+        let moments = self.device.norm(&self.second_moment)?;
+        let valid = validation.nll.unwrap_or(0.0);
+        if parameters.is_finite() && moments.is_finite() && valid.is_finite() {
+            return Ok(());
+        }
+        Err(self.diverged(&format!("validation loss {valid}, parameter norm {parameters}")))
+    }
+
+    fn diverged(&self, what: &str) -> Error {
+        Error::Diverged(format!(
+            "training diverged in epoch {} ({what}): lower train.learning_rate or set train.clip_norm",
+            self.progress.epoch + 1
+        ))
+    }
+
     /// On one graph, every step and every evaluation runs on the same resident nodes.
     fn whole_graph(&self) -> bool {
         self.batches.dataset.graphs() == 1
+    }
+
+    /// Units scored at a time: about as many as validation holds.
+    fn chunk_units(&self) -> usize {
+        self.batches.dataset.split.valid.len().max(1024)
     }
 
     /// The resident training batch, made on first use.
@@ -274,11 +300,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let loss = resident.gradient(&mut self.gradient, &self.parameters, &randomness)?;
         let norm = self.device.norm(&self.gradient)?;
         if !(loss.is_finite() && norm.is_finite()) {
-            return Err(Error::Diverged(format!(
-                "training diverged in epoch {} (loss {loss}, gradient norm {norm}): lower train.learning_rate or set \
-                 train.clip_norm",
-                self.progress.epoch + 1
-            )));
+            return Err(self.diverged(&format!("loss {loss}, gradient norm {norm}")));
         }
         let clipped = train.clip_norm > 0.0 && norm > train.clip_norm;
         self.progress.step += 1;
@@ -312,11 +334,14 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if units.is_empty() {
             return Ok(Scores::default());
         }
+        if self.whole_graph() {
+            self.train()?;
+        } else if self.valid.is_none() {
+            self.valid = Some(Resident::new(self.device, self.layout, self.batches.holding(units))?);
+        }
         let whole = self.whole_graph();
-        let cached = if whole { &mut self.train } else { &mut self.valid };
-        let resident = match cached.take() {
-            Some(resident) => cached.insert(resident),
-            None => cached.insert(Resident::new(self.device, self.layout, self.batches.holding(units))?),
+        let Some(resident) = (if whole { &mut self.train } else { &mut self.valid }) else {
+            return Ok(Scores::default());
         };
         let logits = resident.unit_logits(&self.parameters, units, whole)?;
         Ok(Scores::new(&dataset.labels, units, &logits))

@@ -14,6 +14,8 @@ pub fn step<T: Real>(parameters: &mut [T], first: &mut [T], second: &mut [T], gr
     let real = T::from_f64;
     let power = step.step.min(i32::MAX as u64) as i32;
     let (b1, b2, epsilon) = (real(ADAM_BETA1), real(ADAM_BETA2), real(ADAM_EPSILON));
+    // Taken in f64: 1 - 0.999 in f32 is off by 1e-5 and would not match the bias correction.
+    let (c1, c2) = (real(1.0 - ADAM_BETA1), real(1.0 - ADAM_BETA2));
     let rate = real(step.learning_rate / (1.0 - ADAM_BETA1.powi(power)));
     let correction = real(1.0 / (1.0 - ADAM_BETA2.powi(power)).sqrt());
     let scale = real(step.gradient_scale);
@@ -29,8 +31,8 @@ pub fn step<T: Real>(parameters: &mut [T], first: &mut [T], second: &mut [T], gr
         .for_each(|(((p, m), v), g)| {
             for i in 0..p.len() {
                 let g = scale * g[i] + added * p[i];
-                m[i] = b1 * m[i] + (T::one() - b1) * g;
-                v[i] = b2 * v[i] + (T::one() - b2) * g * g;
+                m[i] = b1 * m[i] + c1 * g;
+                v[i] = b2 * v[i] + c2 * g * g;
                 p[i] = p[i] * shrink - rate * m[i] / (v[i].sqrt() * correction + epsilon);
             }
         });

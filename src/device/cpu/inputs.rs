@@ -10,7 +10,7 @@ use crate::device::Real;
 use crate::graph::Transition;
 use std::sync::Arc;
 
-/// Distinct values a one-byte code can tell apart, less the one kept for a dropped input.
+/// Distinct values of a feature that are worth a table; a one-byte code could tell one more apart.
 const MAX_VALUES: usize = 255;
 /// A table pays only where it is clearly smaller than the matrix.
 const MIN_SAVING: usize = 4;

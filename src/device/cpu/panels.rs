@@ -56,7 +56,7 @@ impl<T: Real> Panels<T> {
     /// All panels, in order, in parallel.
     pub fn panels(&self) -> impl IndexedParallelIterator<Item = Panel<&[T]>> {
         let (rows, width) = (self.rows, self.width);
-        (self.data.par_chunks(rows * width).enumerate()).map(move |(p, data)| Panel {
+        (self.data.par_chunks(rows.max(1) * width).enumerate()).map(move |(p, data)| Panel {
             first: p * width,
             width: data.len() / rows,
             data,
@@ -66,7 +66,7 @@ impl<T: Real> Panels<T> {
     /// All panels, in order, in parallel, to write to.
     pub fn panels_mut(&mut self) -> impl IndexedParallelIterator<Item = Panel<&mut [T]>> {
         let (rows, width) = (self.rows, self.width);
-        (self.data.par_chunks_mut(rows * width).enumerate()).map(move |(p, data)| Panel {
+        (self.data.par_chunks_mut(rows.max(1) * width).enumerate()).map(move |(p, data)| Panel {
             first: p * width,
             width: data.len() / rows,
             data,
@@ -76,7 +76,7 @@ impl<T: Real> Panels<T> {
     /// All panels one after the other.
     pub fn panels_in_order(&self) -> impl Iterator<Item = Panel<&[T]>> {
         let (rows, width) = (self.rows, self.width);
-        (self.data.chunks(rows * width).enumerate()).map(move |(p, data)| Panel {
+        (self.data.chunks(rows.max(1) * width).enumerate()).map(move |(p, data)| Panel {
             first: p * width,
             width: data.len() / rows,
             data,
