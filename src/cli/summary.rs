@@ -22,7 +22,7 @@ pub fn text(outcome: &Outcome) -> String {
 
 fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let many = outcome.runs.len() > 1;
-    writeln!(out, "\n{:<12}{:>14}{:>14}{:>14}{:>14}", "test", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0, SHOWN[3].0)?;
+    writeln!(out, "\n{:<12}{:>18}{:>18}{:>18}{:>18}", "test", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0, SHOWN[3].0)?;
     for run in &outcome.runs {
         write!(out, "{:<12}", format!("seed {}", run.seed))?;
         row(out, |key| run.test.get(key).map(|value| (value, None)))?;
@@ -56,7 +56,7 @@ fn row(out: &mut String, score: impl Fn(&str) -> Option<(f64, Option<f64>)>) -> 
             Some((value, None)) => format!("{:.decimals$}", value * factor),
             None => "-".into(),
         };
-        write!(out, "{text:>14}")?;
+        write!(out, "{text:>18}")?;
     }
     writeln!(out)
 }
