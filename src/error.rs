@@ -92,6 +92,6 @@ pub(crate) fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
         .min()
-        .filter(|&(distance, candidate)| distance <= 1 + candidate.len() / 3)
+        .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(word.len()) / 5)
         .map_or(String::new(), |(_, candidate)| format!("; did you mean `{candidate}`?"))
 }

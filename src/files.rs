@@ -21,7 +21,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(directory).map_err(Error::io("write to", directory))?;
+    // The error of the operating system alone: the name of the temporary file means nothing to the user.
+    let plain = |error: std::io::Error| std::io::Error::from(error.kind());
+    let mut file = builder.tempfile_in(directory).map_err(plain).map_err(Error::io("write", path))?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io("write", path))?;
     file.persist(path).map_err(|failed| Error::io("write", path)(failed.error))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Trains and explains HARMONIA, a graph model whose prediction is a plain sum over features, source nodes and walk
+//! Trains HARMONIA, a graph model whose prediction is a plain sum over features, source nodes and walk
 //! lengths:
 //!
 //! ```text

@@ -152,7 +152,8 @@ fn missing_files_are_named_with_what_to_do() {
         (&["--config", "none.toml"][..], &["none.toml", "cannot read"][..]),
         (&["--dataset", "cora"], &["--data-dir", "HARMONIA_DATA"]),
         (&["--dataset", "cora", "--data-dir", "empty"], &["empty", "ind.cora.allx"]),
-        (&["--dataset", "empty"], &["meta.json"]),
+        (&["--dataset", "empty"], &["empty", "not a store", "meta.json"]),
+        (&["--dataset", "cora", "--data-dir", "none"], &["none", "no such directory"]),
         (&["--dataset", "tolokers"], &["tolokers", "store"]),
     ] {
         refused(&scratch, "harmonia-train", arguments, expected);
@@ -172,7 +173,7 @@ fn damaged_data_is_refused_with_the_place() {
         (
             "label",
             |dataset| dataset.labels = harmonia::datasets::Labels::Classes { ids: vec![7; 12], classes: 3 },
-            &["labels.npy", "label of unit 0 is 7", "0..3"],
+            &["labels.npy", "label of unit 0 is 7", "0 to 2"],
         ),
         ("train", |dataset| dataset.split.train.clear(), &["train split is empty"]),
     ];
@@ -305,7 +306,14 @@ fn hostile_stores_are_refused_without_a_panic() {
     let integers = |values: &[i64]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
     let twelve = integers(&[0; 12]);
     let meta = |text: &str| text.as_bytes().to_vec();
-    let cases: [(&str, Vec<u8>, &[&str]); 11] = [
+    let cases: [(&str, Vec<u8>, &[&str]); 14] = [
+        ("edge_weight.npy", npy("(24,)", "<f4", &[0; 96]), &["edge_weight.npy", "did you mean `edge_weights.npy`"]),
+        ("train.npy", npy("(12,)", "|b1", &[1; 12]), &["train.npy", "boolean mask", "flatnonzero"]),
+        (
+            "meta.json",
+            meta(r#"{"format":"harmonia-store","version":1,"name":"x","level":"node","classes":3,"multilabel":true}"#),
+            &["meta.json", "multilabel"],
+        ),
         ("features.npy", npy("(0, 1099511627776)", "<f4", &[]), &["features, found 12 and 1099511627776"]),
         ("features.npy", npy("(1099511627776, 1099511627776)", "<f4", &[]), &["features.npy"]),
         ("features.npy", npy("(12,)", "<f4", &[0; 48]), &["features.npy", "nodes x features"]),

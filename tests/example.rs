@@ -38,6 +38,9 @@ fn a_fitted_model_predicts_saves_and_loads() {
     wider.features = Features::new(12, 3, vec![0.0; 36]).unwrap().into();
     let error = model.predict(&wider).unwrap_err().to_string();
     assert!(error.contains("reads 2 features, the dataset has 3"), "{error}");
+    let mut multi = model.clone();
+    multi.objective = harmonia::datasets::Objective::Sigmoid;
+    assert!(multi.predict(&dataset).unwrap_err().to_string().contains("probabilities"));
     std::fs::write(&path, "not a model").unwrap();
     assert!(FittedModel::load(&path).unwrap_err().to_string().contains("model.safetensors"));
 }

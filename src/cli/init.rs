@@ -1,4 +1,7 @@
 //! `harmonia init`: fresh parameters as a file.
+//!
+//! With the default start the readout is zero, and so is every gradient but its own: to compare gradients, start with
+//! `--set init.readout_scale=1`.
 
 use super::say;
 use super::settings::Settings;

@@ -36,7 +36,7 @@ enum Command {
     Train(train::Arguments),
     /// Write loss, logits and the gradient of every parameter, to check another implementation against
     Gradients(gradients::Arguments),
-    /// Write fresh parameters
+    /// Write fresh parameters (to compare gradients, add --set init.readout_scale=1: the default readout is zero)
     Init(init::Arguments),
 }
 

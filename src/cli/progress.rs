@@ -87,5 +87,10 @@ impl Observer for Progress {
             "seed {}: best epoch {} of {} ({why}), {:.1} s",
             summary.seed, summary.best_epoch, summary.epochs, summary.seconds
         );
+        if summary.validation.nll.is_none() {
+            eprintln!("note: there are no validation units, so the last epoch counts as the best");
+        } else if !summary.learned {
+            eprintln!("note: the model does not predict better than class frequencies yet; train for more epochs");
+        }
     }
 }

@@ -19,12 +19,17 @@ use std::sync::atomic::AtomicBool;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  harmonia-train                                           the synthetic study, generated on the spot
-  harmonia-train --dataset cora --data-dir data --seeds 5  Cora's public split, five seeds
-  harmonia-train --dataset cora --set train.dropout_place=hidden --epochs 200
-  harmonia-train --resume runs/cora-1                      continue an interrupted run
+  harmonia-train
+      the synthetic study, generated in place
+  harmonia-train --dataset cora --data-dir DIR --seeds 5
+      Cora's public split, five seeds
+  harmonia-train --set train.dropout=0.1 --set train.dropout_place=hidden --epochs 50
+      other settings
+  harmonia-train --resume runs/cora-1
+      continue an interrupted run
 
-Exit codes: 0 done, 1 failure, 2 bad input, 130 interrupted (the first Ctrl-C finishes the epoch and saves).";
+Exit codes: 0 done, 1 training failed, 2 bad input, 130 interrupted.
+The first Ctrl-C finishes the epoch and saves, the second exits at once.";
 
 #[derive(Args)]
 pub struct Arguments {
@@ -91,7 +96,11 @@ fn run_with(arguments: &Arguments, mut config: Config) -> Result<()> {
     if arguments.resume.is_none() {
         RunDirectory::create(&root, &config)?;
     }
-    announce(&config, &dataset, &device.name(), &root);
+    if arguments.resume.is_some() && root.join("summary.json").exists() {
+        eprintln!("{} is already finished; its result:", root.display());
+    } else {
+        announce(&config, &dataset, &device.name(), &root);
+    }
     let session = Session { device: &device, config: &config, stop: &stop };
     let outcome = session.run(dataset, Some(&root), &mut Progress::new(config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
@@ -132,15 +141,15 @@ fn make_paths_absolute(config: &mut Config) {
     }
 }
 
-/// The first signal sets the flag, the second one exits at once.
+/// The first signal sets the flag, a second Ctrl-C exits at once.
 fn catch_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Order matters: the exit is armed by the flag that the second handler sets.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Error::Config(format!("cannot catch signals: {error}")))?;
-    }
+    // Order matters: the exit is armed by the flag that the next handler sets. Only Ctrl-C exits at once: `timeout`
+    // and job managers may send SIGTERM twice, to the process and to its group.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
+        .and_then(|_| signal_hook::flag::register(SIGTERM, Arc::clone(&stop)))
+        .map_err(|error| Error::Config(format!("cannot catch signals: {error}")))?;
     Ok(stop)
 }
 

@@ -54,7 +54,7 @@ pub enum Objective {
 }
 
 impl Labels {
-    /// Number of labelled units.
+    /// Number of units, labelled or not.
     pub fn units(&self) -> usize {
         match self {
             Labels::Classes { ids, .. } => ids.len(),

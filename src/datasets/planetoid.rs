@@ -109,6 +109,9 @@ impl Files {
                 return Ok(Files { directory: directory.clone(), prefix });
             }
         }
+        if !directory.is_dir() {
+            return Err(Error::file(directory, "no such directory; give the one of the raw files with --data-dir"));
+        }
         Err(Error::file(
             directory,
             format!(

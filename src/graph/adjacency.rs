@@ -73,11 +73,12 @@ impl Graph {
     pub fn from_csr(adjacency: Csr) -> Result<Graph> {
         let ptr = &adjacency.row_ptr;
         if ptr.first() != Some(&0) || ptr.last() != Some(&(adjacency.entries() as u64)) {
+            let shown = |end: Option<&u64>| end.map_or("nothing".to_string(), u64::to_string);
             return Err(Error::Data(format!(
-                "row_ptr must run from 0 to the {} entries of col_idx, it runs from {:?} to {:?}",
+                "row_ptr must run from 0 to the {} entries of col_idx, it runs from {} to {}",
                 adjacency.entries(),
-                ptr.first(),
-                ptr.last()
+                shown(ptr.first()),
+                shown(ptr.last())
             )));
         }
         // Monotone first: only then is every row a valid range.
@@ -90,11 +91,11 @@ impl Graph {
         }
         for i in 0..nodes {
             let row = &adjacency.col_idx[adjacency.row(i)];
+            if let Some(&j) = row.iter().max().filter(|&&j| j as usize >= nodes) {
+                return Err(Error::Data(format!("row {i} has neighbour {j}: node ids must be below {nodes}")));
+            }
             if row.windows(2).any(|pair| pair[0] >= pair[1]) {
                 return Err(Error::Data(format!("col_idx of row {i} must be strictly increasing")));
-            }
-            if let Some(&j) = row.last().filter(|&&j| j as usize >= nodes) {
-                return Err(Error::Data(format!("row {i} has neighbour {j}: node ids must be below {nodes}")));
             }
         }
         if let Some(weights) = &adjacency.weights {

@@ -100,10 +100,13 @@ impl FittedModel {
     /// Most probable class of every unit.
     ///
     /// # Errors
-    /// As [`FittedModel::logits`].
+    /// As [`FittedModel::logits`]; a multi-label model, whose units have no single class.
     pub fn predict(&self, dataset: &Dataset) -> Result<Vec<u32>> {
-        let logits = self.logits(dataset)?;
         let outputs = self.layout.architecture.outputs;
+        if self.objective == Objective::Sigmoid && outputs > 1 {
+            return Err(Error::Data("a multi-label model has no single class to predict; use probabilities".into()));
+        }
+        let logits = self.logits(dataset)?;
         let largest =
             |row: &[f32]| row.iter().enumerate().fold(0, |best, (c, z)| if *z > row[best] { c } else { best });
         Ok(logits

@@ -12,9 +12,8 @@
 //! Calibration: the output layer of each expert is scaled, sign by sign, so that every basis starts at psi(0) =
 //! `response_level` and rises from x = 0 to x = 1, by `response_slope` in the root mean square over bases. All
 //! responses then start as gently rising functions of the same size, and what differs between features has to be
-//! learned. Compared with random output layers and normal coefficients this is worth 2 to 4 points of accuracy on
-//! CiteSeer and makes runs agree better (README, "Decisions"). With `response_slope = 0` nothing is calibrated and
-//! coefficients are normal with standard deviation 1/sqrt(B).
+//! learned. With `response_slope = 0` nothing is calibrated and coefficients are normal with standard deviation
+//! 1/sqrt(B).
 //!
 //! A readout that starts at zero starts from "no opinion": the first logits are the intercept alone instead of the sum
 //! of d random responses, which the small learning rates would spend a hundred epochs undoing.

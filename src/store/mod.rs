@@ -10,6 +10,10 @@
 //! | `train.npy`, `valid.npy`, `test.npy` | any | integer | unit ids |
 //! | `graph_ptr.npy` | graphs + 1 | integer | optional; first node of each graph |
 //!
+//! Arrays are in C order; floats are f32 or f64 (integers will do), integers of any width. An undirected edge is stored
+//! in both rows; row i lists the nodes that node i reads from; self-loops are allowed. The nodes of a graph are
+//! consecutive and no edge leaves it. An empty split is allowed, a missing file is not (but for the optional ones).
+//!
 //! `meta.json`: `format` ("harmonia-store"), `version` (1), `name`, `level` ("node" or "graph"), `classes`, and
 //! optionally `multi_label`, `feature_names`, `class_names`.
 
@@ -22,11 +26,25 @@ pub use writer::write;
 
 use serde::{Deserialize, Serialize};
 
+/// Every array a store may hold.
+const ARRAYS: [&str; 9] = [
+    "row_ptr.npy",
+    "col_idx.npy",
+    "edge_weights.npy",
+    "features.npy",
+    "labels.npy",
+    "train.npy",
+    "valid.npy",
+    "test.npy",
+    "graph_ptr.npy",
+];
+
 const FORMAT: &str = "harmonia-store";
 const VERSION: u32 = 1;
 
 /// `meta.json`.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Meta {
     format: String,
     version: u32,

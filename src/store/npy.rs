@@ -9,11 +9,26 @@ use std::path::Path;
 pub struct Array<T> {
     pub shape: Vec<usize>,
     pub values: Vec<T>,
+    /// Whether the file holds booleans.
+    pub boolean: bool,
+}
+
+/// Reads numbers as f32; integers (bags of words) will do.
+pub fn floats(path: &Path) -> Result<Array<f32>> {
+    read(path, "f32 or f64 numbers; save array.astype(numpy.float32)", |file, kind, size| match (kind, size) {
+        (TypeChar::Float, 4) => file.into_vec::<f32>(),
+        (TypeChar::Float, 8) => Ok(file.into_vec::<f64>()?.into_iter().map(|v| v as f32).collect()),
+        _ => Ok(whole(file, kind, size)?.into_iter().map(|v| v as f32).collect()),
+    })
 }
 
 /// Reads integers of any width, and booleans.
 pub fn integers(path: &Path) -> Result<Array<i64>> {
-    read(path, "integers", |file, kind, size| match (kind, size) {
+    read(path, "integers; save array.astype(numpy.int64)", whole)
+}
+
+fn whole(file: NpyFile<&[u8]>, kind: TypeChar, size: u64) -> std::io::Result<Vec<i64>> {
+    match (kind, size) {
         (TypeChar::Bool, 1) => Ok(widen(file.into_vec::<bool>()?)),
         (TypeChar::Int, 8) => file.into_vec::<i64>(),
         (TypeChar::Int, 4) => Ok(widen(file.into_vec::<i32>()?)),
@@ -27,16 +42,7 @@ pub fn integers(path: &Path) -> Result<Array<i64>> {
             Ok(file.into_vec::<u64>()?.into_iter().map(|v| i64::try_from(v).unwrap_or(-1)).collect())
         }
         _ => Err(std::io::Error::other("unsupported type")),
-    })
-}
-
-/// Reads floating-point numbers as f32.
-pub fn floats(path: &Path) -> Result<Array<f32>> {
-    read(path, "f32 or f64 numbers", |file, kind, size| match (kind, size) {
-        (TypeChar::Float, 4) => file.into_vec::<f32>(),
-        (TypeChar::Float, 8) => Ok(file.into_vec::<f64>()?.into_iter().map(|v| v as f32).collect()),
-        _ => Err(std::io::Error::other("unsupported type")),
-    })
+    }
 }
 
 /// Writes an array.
@@ -96,9 +102,11 @@ fn read<T>(
     }
     if promised == Some(0) {
         // numpy makes an empty list an array of f64; without elements the type says nothing.
-        return Ok(Array { shape: shape.iter().map(|&side| side as usize).collect(), values: Vec::new() });
+        let shape = shape.iter().map(|&side| side as usize).collect();
+        return Ok(Array { shape, values: Vec::new(), boolean: false });
     }
     let values = convert(NpyFile::with_header(header, content), kind, size)
         .map_err(|error| refused(format!("type {} ({error})", dtype.descr())))?;
-    Ok(Array { shape: shape.iter().map(|&side| side as usize).collect(), values })
+    let shape = shape.iter().map(|&side| side as usize).collect();
+    Ok(Array { shape, values, boolean: kind == TypeChar::Bool })
 }

@@ -1,9 +1,9 @@
 //! Opens a store, checking everything before it is used.
 
 use super::npy::{floats, integers};
-use super::{FORMAT, Meta, StoredLevel, VERSION};
+use super::{ARRAYS, FORMAT, Meta, StoredLevel, VERSION};
 use crate::datasets::{Dataset, Features, Labels, Level, UNLABELLED};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, suggestion};
 use crate::files;
 use crate::graph::{Csr, Graph, Split};
 use std::path::Path;
@@ -13,8 +13,14 @@ use std::path::Path;
 /// # Errors
 /// A file is missing or damaged, of a newer version, or does not fit the others.
 pub fn read(directory: &Path) -> Result<Dataset> {
-    let meta = meta(&directory.join("meta.json"))?;
     let file = |name: &str| directory.join(name);
+    if !file("meta.json").exists() {
+        let message = "is not a store: expected a meta.json in it. Raw files of a known dataset are given by \
+                       --dataset NAME --data-dir DIR";
+        return Err(Error::file(directory, message));
+    }
+    let meta = meta(&file("meta.json"))?;
+    refuse_unknown_arrays(directory)?;
     let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
 
     let adjacency = Csr {
@@ -36,26 +42,45 @@ pub fn read(directory: &Path) -> Result<Dataset> {
         None => vec![0, graph.nodes()],
     };
     let ids = |name: &str| -> Result<Vec<u32>> {
+        if integers(&file(name))?.boolean {
+            return Err(Error::file(&file(name), "expected ids, found a boolean mask; save numpy.flatnonzero(mask)"));
+        }
         Ok(unsigned(&file(name), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect())
     };
     let split = Split { train: ids("train.npy")?, valid: ids("valid.npy")?, test: ids("test.npy")? };
     let (level, units) = match meta.level {
         StoredLevel::Node => (Level::Node, graph.nodes()),
+        StoredLevel::Graph if optional("graph_ptr.npy").is_none() => {
+            return Err(Error::file(&file("graph_ptr.npy"), "is missing: a store of level \"graph\" needs it"));
+        }
         StoredLevel::Graph => (Level::Graph, graph_ptr.len().saturating_sub(1)),
     };
     let labels = labels(&file("labels.npy"), &meta, units)?;
     let mut dataset = Dataset::new(&meta.name, graph, graph_ptr, features, labels, level, split).map_err(in_store)?;
-    for (names, given) in
-        [(&mut dataset.feature_names, meta.feature_names), (&mut dataset.class_names, meta.class_names)]
-    {
+    for (what, names, given) in [
+        ("feature_names", &mut dataset.feature_names, meta.feature_names),
+        ("class_names", &mut dataset.class_names, meta.class_names),
+    ] {
         if given.len() == names.len() {
             *names = given;
         } else if !given.is_empty() {
-            let message = format!("names {} features or classes, the arrays have {}", given.len(), names.len());
+            let message = format!("{what} has {} entries, expected {}", given.len(), names.len());
             return Err(Error::file(&file("meta.json"), message));
         }
     }
     Ok(dataset)
+}
+
+/// A misspelt optional file would be ignored without a word.
+fn refuse_unknown_arrays(directory: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(directory).map_err(Error::io("read", directory))?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".npy") && !ARRAYS.contains(&name.as_str()) {
+            let message = format!("is not part of a store{}", suggestion(&name, ARRAYS));
+            return Err(Error::file(&entry.path(), message));
+        }
+    }
+    Ok(())
 }
 
 fn meta(path: &Path) -> Result<Meta> {
@@ -77,7 +102,11 @@ fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
     let array = integers(path)?;
     let expected = if meta.multi_label { vec![units, meta.classes] } else { vec![units] };
     if array.shape != expected && !(expected.len() == 1 && array.shape == [units, 1]) {
-        let message = format!("expected labels of shape {expected:?}, found {:?}", array.shape);
+        let message = format!(
+            "expected labels of shape {expected:?}, found {:?}; one-hot labels are saved as labels.argmax(1), several \
+             labels a unit need \"multi_label\": true",
+            array.shape
+        );
         return Err(Error::file(path, message));
     }
     let width = if meta.multi_label { meta.classes.max(1) } else { 1 };
@@ -95,7 +124,7 @@ fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
     }
     let classes = i64::try_from(meta.classes).unwrap_or(i64::MAX).min(i64::from(u32::MAX) - 1);
     match array.values.iter().position(|value| !(-1..classes).contains(value)) {
-        Some(at) => wrong(at, &format!("in 0..{classes}, or -1 for none")),
+        Some(at) => wrong(at, &format!("0 to {}, or -1 for none (\"classes\": {classes})", classes - 1)),
         None => {
             // Only -1 fails the conversion.
             let ids = array.values.iter().map(|&value| u32::try_from(value).unwrap_or(UNLABELLED)).collect();

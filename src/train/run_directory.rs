@@ -29,12 +29,6 @@ pub struct ModelMetadata {
     pub model: ModelDescription,
 }
 
-#[derive(Serialize, Deserialize)]
-struct LastMetadata {
-    progress: Progress,
-    seconds: f64,
-}
-
 /// A run directory open for writing.
 pub struct RunDirectory {
     path: PathBuf,
@@ -87,7 +81,7 @@ impl RunDirectory {
             return Ok(None);
         }
         let checkpoint = Checkpoint::read(&path)?;
-        let metadata: LastMetadata = (checkpoint.metadata.as_deref())
+        let progress: Progress = (checkpoint.metadata.as_deref())
             .and_then(|text| serde_json::from_str(text).ok())
             .ok_or_else(|| Error::file(&path, "has no training state; it is not a checkpoint of a run"))?;
         let state = State {
@@ -95,17 +89,18 @@ impl RunDirectory {
             first_moment: checkpoint.parameters(layout, "adam.first.")?,
             second_moment: checkpoint.parameters(layout, "adam.second.")?,
             best: checkpoint.parameters(layout, "best.")?,
-            progress: metadata.progress,
+            progress,
         };
         self.truncate_metrics(state.progress.epoch)?;
-        Ok(Some((state, metadata.seconds)))
+        let seconds = self.history()?.last().map_or(0.0, |record| record.seconds);
+        Ok(Some((state, seconds)))
     }
 
     /// Replaces both checkpoints.
     ///
     /// # Errors
     /// The disk is full or not writable.
-    pub fn save(&self, layout: &Layout, state: &State, model: &ModelMetadata, seconds: f64) -> Result<()> {
+    pub fn save(&self, layout: &Layout, state: &State, model: &ModelMetadata) -> Result<()> {
         let json =
             |value: serde_json::Result<String>| value.map_err(|error| Error::file(&self.path, error.to_string()));
         let best = Checkpoint::named(layout, &state.best, "");
@@ -115,7 +110,7 @@ impl RunDirectory {
         tensors.extend(Checkpoint::named(layout, &state.first_moment, "adam.first."));
         tensors.extend(Checkpoint::named(layout, &state.second_moment, "adam.second."));
         tensors.extend(Checkpoint::named(layout, &state.best, "best."));
-        let metadata = json(serde_json::to_string(&LastMetadata { progress: state.progress.clone(), seconds }))?;
+        let metadata = json(serde_json::to_string(&state.progress))?;
         Checkpoint::write(&self.path.join("last.safetensors"), tensors, Some(metadata))
     }
 

@@ -52,6 +52,9 @@ pub struct RunSummary {
     pub best_epoch: usize,
     /// Whether patience ended the run.
     pub stopped_early: bool,
+    /// Whether the model left its starting plateau: training loss below that of class frequencies, validation above
+    /// chance.
+    pub learned: bool,
     /// Seconds of training, over all sittings.
     pub seconds: f64,
     /// Where it was computed.
@@ -195,7 +198,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
                 epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
                 model: ModelDescription::new(&layout, self.config.walk, dataset.labels.objective()),
             };
-            directory.save(&layout, &trainer.state()?, &model, elapsed())
+            directory.save(&layout, &trainer.state()?, &model)
         };
         let mut saved = Instant::now();
         while !trainer.finished() {
@@ -235,6 +238,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             epochs: progress.epoch,
             best_epoch: progress.stopping.best_epoch.map_or(0, |epoch| epoch + 1),
             stopped_early: progress.stopped,
+            learned: progress.stopping.learned_at.is_some(),
             seconds,
             device: self.device.name(),
             test: trainer.score(test)?,

@@ -63,7 +63,8 @@ impl<T: Real> Device for Cpu<T> {
     type Inputs = CpuInputs<T>;
 
     fn name(&self) -> String {
-        format!("cpu ({} threads, {})", rayon::current_num_threads(), instruction_set())
+        let threads = rayon::current_num_threads();
+        format!("cpu ({threads} thread{}, SIMD {})", if threads == 1 { "" } else { "s" }, instruction_set())
     }
 
     fn inputs(&self, batch: &Batch) -> Result<CpuInputs<T>> {
