@@ -163,7 +163,7 @@ pub trait Device: Sync {
         layout: &Layout,
     ) -> Result<()>;
 
-    /// F[i,k] = a_k . sum over slots of gate * psi_expert(x[i,k]).
+    /// `F[i,k] = a_k . sum over slots of gate * psi_expert(x[i,k])`.
     fn monb_forward(
         &self,
         responses: &mut Self::Matrix,
@@ -198,7 +198,7 @@ pub trait Device: Sync {
     ) -> Result<()>;
 
     /// In: `gradient` = dH. Out: `gradient` = dF = sum over t of theta_t (*) (M^T)^t dH, and
-    /// d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>. No forward state but F is needed.
+    /// `d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>`. No forward state but F is needed.
     fn propagate_backward(
         &self,
         gradient: &mut Self::Matrix,

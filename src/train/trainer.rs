@@ -192,7 +192,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         Ok(Scores::new(&self.batches.dataset.labels, units, &logits))
     }
 
-    /// Signed contribution w_k H[i,k] of every feature to the (first) logit of each unit of a node task, units x d,
+    /// Signed contribution w_k `H[i,k]` of every feature to the (first) logit of each unit of a node task, units x d,
     /// and the hop weights T x d, with the best parameters.
     ///
     /// # Errors

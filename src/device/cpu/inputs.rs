@@ -45,7 +45,7 @@ pub enum InputFeatures {
     Coded(Coded),
 }
 
-/// X[i,k] = values[offsets[k] + codes[i * cols + k]].
+/// `X[i,k]` = values[offsets[k] + codes[i * cols + k]].
 pub struct Coded {
     /// n.
     pub rows: usize,
@@ -81,7 +81,7 @@ impl<T: Real> CpuInputs<T> {
 }
 
 impl InputFeatures {
-    /// X[i,k].
+    /// `X[i,k]`.
     #[inline(always)]
     pub fn get(&self, i: usize, k: usize) -> f32 {
         match self {
