@@ -103,6 +103,9 @@ impl RunDirectory {
     pub fn save(&self, layout: &Layout, state: &State, model: &ModelMetadata) -> Result<()> {
         let json =
             |value: serde_json::Result<String>| value.map_err(|error| Error::file(&self.path, error.to_string()));
+        // The log first: a checkpoint must not know of epochs that the log could lose with the power.
+        let log = self.path.join("metrics.jsonl");
+        self.metrics.sync_data().map_err(Error::io("write", &log))?;
         let best = Checkpoint::named(layout, &state.best, "");
         let model = json(serde_json::to_string(model))?;
         Checkpoint::write(&self.path.join("best.safetensors"), best, Some(model))?;
