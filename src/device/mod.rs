@@ -118,8 +118,6 @@ pub trait Device: Sync {
     fn matrix(&self, nodes: usize, features: usize) -> Result<Self::Matrix>;
     /// Copies back.
     fn download(&self, buffer: &Self::Buffer) -> Result<Vec<Self::Real>>;
-    /// Copies indices back.
-    fn download_indices(&self, indices: &Self::Indices) -> Result<Vec<u32>>;
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.

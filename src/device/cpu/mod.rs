@@ -102,10 +102,6 @@ impl<T: Real> Device for Cpu<T> {
         Ok(buffer.clone())
     }
 
-    fn download_indices(&self, indices: &Vec<u32>) -> Result<Vec<u32>> {
-        Ok(indices.clone())
-    }
-
     fn download_matrix(&self, matrix: &Panels<T>) -> Result<Vec<T>> {
         Ok(matrix.to_row_major())
     }
