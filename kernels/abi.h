@@ -1,0 +1,290 @@
+/* What Rust and the kernels agree on: one plain struct a kernel, passed by value as its only argument.
+ *
+ * Field order: outputs, inputs, sizes, scalars. Shapes stand beside the pointers; all matrices are row-major. Rust gets
+ * these structs from src/device/launcher/abi.rs, which bindgen makes from this file (tests/abi.rs says how).
+ * Optional pointers may be null. Node ids are 32-bit; offsets, and anything multiplied by nodes, are 64-bit.
+ */
+#ifndef HARMONIA_ABI_H
+#define HARMONIA_ABI_H
+
+#ifdef __CUDACC_RTC__ /* NVRTC has no system headers */
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#else
+#include <stdint.h>
+#endif
+
+/* Sizes shared with the launcher, which derives grids and buffers from them. */
+enum {
+    HARMONIA_MONB_FEATURES = 16,   /* features of a MoNB tile: 64-byte rows of X, two full sectors */
+    HARMONIA_MONB_ROWS = 128,      /* nodes of a MoNB tile */
+    HARMONIA_LONG_ROW = 1024,      /* neighbours beyond which a row of the walk is cut into segments */
+    HARMONIA_ROW_THREADS = 256,    /* threads of a block of the row kernels */
+    HARMONIA_SUM_COLUMNS = 32,     /* columns of a block of `column_sums` */
+    HARMONIA_SUM_SLICES = 8        /* slices of rows it adds up in parallel */
+};
+
+/* Values of Dropout.place. */
+enum { HARMONIA_DROP_NONE = 0, HARMONIA_DROP_INPUT = 1, HARMONIA_DROP_FEATURE = 2, HARMONIA_DROP_HIDDEN = 3 };
+
+/* Masks of one step: entry `index` is dropped where Philox word `index` of the stream is below `threshold`. */
+typedef struct Dropout {
+    uint32_t key[2];
+    uint32_t purpose;
+    uint32_t step;
+    uint32_t threshold;
+    uint32_t place;
+    float scale;
+} Dropout;
+
+/* route.cu */
+typedef struct RouteForward {
+    uint32_t* experts;         /* d x m */
+    float* gates;              /* d x m */
+    float* noise_scale;        /* d x m */
+    const float* embeddings;   /* d x q */
+    const float* router_gate;  /* q x C */
+    const float* router_noise; /* q x C */
+    const float* noise;        /* d x C, optional */
+    uint32_t features;
+    uint32_t expert_count;
+    uint32_t active;
+    uint32_t embedding;
+} RouteForward;
+
+typedef struct RouteBackward {
+    float* d_embeddings;       /* d x q, += */
+    float* d_router_gate;      /* q x C, += */
+    float* d_router_noise;     /* q x C, += */
+    const float* d_gates;      /* d x m */
+    const uint32_t* experts;   /* d x m */
+    const float* gates;        /* d x m */
+    const float* noise_scale;  /* d x m */
+    const float* embeddings;   /* d x q */
+    const float* router_gate;  /* q x C */
+    const float* router_noise; /* q x C */
+    const float* noise;        /* d x C, optional */
+    uint32_t features;
+    uint32_t expert_count;
+    uint32_t active;
+    uint32_t embedding;
+} RouteBackward;
+
+/* hop_weights.cu */
+typedef struct HopWeightsForward {
+    float* hop_weights;      /* T x d */
+    const float* hop_logits; /* T x d */
+    uint32_t features;
+    uint32_t hops;
+    uint32_t free_weights;   /* theta = alpha */
+} HopWeightsForward;
+
+typedef struct HopWeightsBackward {
+    float* d_hop_logits;        /* T x d, += */
+    const float* d_hop_weights; /* T x d */
+    const float* hop_weights;   /* T x d */
+    const float* hop_logits;    /* T x d */
+    uint32_t features;
+    uint32_t hops;
+    uint32_t free_weights;
+} HopWeightsBackward;
+
+/* monb.cu. The hidden layers of expert c start at parameters + c * expert_size: weight (out x in), bias, next layer. */
+typedef struct MonbFold {
+    float* heads;              /* d x m x (w + 1): v = U^T a_k, then u . a_k */
+    const float* parameters;   /* all of them */
+    const float* coefficients; /* d x B */
+    const uint32_t* experts;   /* d x m */
+    uint64_t expert_size;
+    uint64_t output_layer;     /* where U starts inside an expert */
+    uint32_t features;
+    uint32_t active;
+    uint32_t bases;
+    uint32_t head_width;       /* w: last hidden width */
+} MonbFold;
+
+typedef struct MonbForward {
+    float* responses;        /* n x d */
+    float* workspace;        /* generic kernel: one piece a block; null: shared memory */
+    const float* features;   /* n x d */
+    const float* heads;      /* d x m x (w + 1) */
+    const float* gates;      /* d x m */
+    const uint32_t* experts; /* d x m */
+    const float* parameters;
+    const uint32_t* widths;  /* 1, hidden widths */
+    uint64_t nodes;
+    uint64_t expert_size;
+    uint64_t workspace_size; /* floats of one piece */
+    uint32_t feature_count;
+    uint32_t active;
+    uint32_t layers;         /* hidden layers */
+    uint32_t head_width;
+    Dropout dropout;
+} MonbForward;
+
+typedef struct MonbBackward {
+    float* expert_sums;       /* teams x C x hidden_size, += : gradients of hidden layers, one slice a team */
+    float* head_sums;         /* chunks x d x m x (w + 1), += : S = sum g h, then G = sum g */
+    float* workspace;         /* as in MonbForward */
+    const float* d_responses; /* n x d */
+    const float* features;    /* n x d */
+    const float* heads;       /* d x m x (w + 1) */
+    const float* gates;       /* d x m */
+    const uint32_t* experts;  /* d x m */
+    const float* parameters;
+    const uint32_t* widths;   /* 1, hidden widths */
+    uint64_t nodes;
+    uint64_t chunk_rows;      /* nodes of a chunk, a multiple of HARMONIA_MONB_ROWS */
+    uint64_t expert_size;
+    uint64_t hidden_size;     /* parameters of the hidden layers of an expert */
+    uint64_t workspace_size;
+    uint32_t feature_count;
+    uint32_t expert_count;
+    uint32_t active;
+    uint32_t layers;
+    uint32_t head_width;
+    Dropout dropout;
+} MonbBackward;
+
+typedef struct MonbFinish {
+    float* d_gates;            /* d x m */
+    float* d_coefficients;     /* d x B, += */
+    float* d_parameters;       /* all of them, +=: output layers, and hidden layers from expert_sums */
+    const float* sums;         /* d x m x (w + 1) */
+    const float* heads;        /* d x m x (w + 1) */
+    const float* gates;        /* d x m */
+    const uint32_t* experts;   /* d x m */
+    const float* parameters;
+    const float* coefficients; /* d x B */
+    const float* expert_sums;  /* C x hidden_size */
+    uint64_t expert_size;
+    uint64_t hidden_size;
+    uint64_t output_layer;
+    uint32_t features;
+    uint32_t expert_count;
+    uint32_t active;
+    uint32_t bases;
+    uint32_t head_width;
+    Dropout dropout;
+} MonbFinish;
+
+/* propagate.cu. States are float, half or bfloat16 by the kernel's suffix. */
+typedef struct PropagateStart {
+    float* accumulated;          /* n x d: H = theta_0 F; backward: dH in, theta_0 dH out */
+    void* state;                 /* n x d: the state hop 1 gathers from; null where there is none to write */
+    float* partial;              /* backward: blocks x d, <F, dH> over the rows of each block */
+    const float* responses;      /* n x d: F */
+    const float* inverse_degree; /* n */
+    const float* hop_weights;    /* d: theta_0 */
+    uint64_t rows;
+    uint64_t block_rows;         /* rows of a block */
+    uint32_t cols;
+    float state_scale;           /* backward: factor on stored states, against underflow of half */
+} PropagateStart;
+
+typedef struct Propagate {
+    float* accumulated;          /* n x d: H or dF, += */
+    void* next;                  /* n x d: the next state; null after the last hop */
+    float* partial;              /* backward: blocks x d; partial sums: items x d */
+    const void* state;           /* n x d: gathered from */
+    const float* responses;      /* n x d: F; backward */
+    const float* inverse_degree; /* n */
+    const float* hop_weights;    /* d: theta_t */
+    const uint64_t* begin;       /* first entry of each item */
+    const uint64_t* end;         /* entry behind the last of each item */
+    const uint32_t* col_idx;
+    const float* weights;        /* of entries; null: all 1 */
+    uint64_t items;              /* rows of the matrix, or segments of long rows */
+    uint64_t block_items;        /* items of a block */
+    uint32_t cols;
+    uint32_t group;              /* lanes of an item in the kernels for fewer than 32 columns */
+    float state_scale;
+} Propagate;
+
+typedef struct PropagateLong {
+    float* accumulated;            /* n x d, += */
+    void* next;                    /* n x d, optional */
+    float* partial;                /* backward: long rows x d, <F, y> of the row */
+    const float* segment_sums;     /* segments x d */
+    const float* responses;        /* n x d; backward */
+    const float* inverse_degree;   /* n */
+    const float* hop_weights;      /* d */
+    const uint32_t* long_rows;     /* which rows */
+    const uint32_t* first_segment; /* of each long row, and the end */
+    uint32_t long_row_count;
+    uint32_t cols;
+    float state_scale;
+} PropagateLong;
+
+/* head.cu */
+typedef struct Bias {
+    float* logits;     /* rows x L */
+    const float* bias; /* L */
+    uint64_t rows;
+    uint32_t outputs;
+} Bias;
+
+typedef struct GraphSum {
+    float* pooled;             /* graphs x d; backward: input */
+    float* nodes;              /* n x d: input; backward: output */
+    const uint64_t* graph_ptr; /* graphs + 1 */
+    uint32_t graphs;
+    uint32_t features;
+} GraphSum;
+
+/* loss.cu */
+typedef struct Loss {
+    float* d_logits;      /* rows x L */
+    double* partial;      /* one a block */
+    const float* logits;  /* rows x L */
+    const int32_t* codes; /* rows (softmax) or rows x L (sigmoid); a negative first code: no target */
+    uint64_t rows;
+    uint32_t outputs;
+    float scale;          /* 1 / targets */
+} Loss;
+
+/* reduce.cu */
+typedef struct ColumnSums {
+    float* sums;         /* parts x columns, or columns with one part */
+    const float* values; /* rows x columns */
+    uint64_t rows;
+    uint64_t part_rows;  /* rows of a part */
+    uint64_t columns;
+    uint32_t accumulate; /* += */
+} ColumnSums;
+
+typedef struct SquareSums {
+    double* partial;     /* one a block */
+    const float* values;
+    uint64_t length;
+    uint64_t block_length;
+} SquareSums;
+
+typedef struct Total {
+    double* total;
+    const double* partial;
+    uint64_t length;
+} Total;
+
+/* adam.cu */
+typedef struct Adam {
+    float* parameters;
+    float* first_moment;
+    float* second_moment;
+    const float* gradient;
+    const double* squared_norm; /* of the gradient; null: no clipping */
+    uint64_t length;
+    double clip_norm;
+    float beta1;
+    float beta2;
+    float one_minus_beta1;
+    float one_minus_beta2;
+    float rate;                 /* learning rate over the first bias correction */
+    float correction;           /* of the second moment */
+    float epsilon;
+    float added_decay;          /* Adam: times the parameter, added to the gradient */
+    float shrink;               /* AdamW: factor on the parameter */
+} Adam;
+
+#endif

@@ -1,0 +1,83 @@
+//! What a machine that runs kernels must offer: memory, copies, launches and GEMM.
+
+use crate::error::Result;
+use std::ffi::c_void;
+
+/// One kernel launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// Name of an `extern "C"` kernel.
+    pub kernel: &'static str,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// The kernel's only argument: a struct of `kernels/abi.h`.
+    pub arguments: *const c_void,
+}
+
+/// Row-major C (m x n) = A B + beta C; addresses on the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm {
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Columns of A and rows of B, after transposing.
+    pub k: usize,
+    /// A: m x k, or k x m where transposed.
+    pub a: u64,
+    /// Whether A is to be read transposed.
+    pub transpose_a: bool,
+    /// B: k x n, or n x k where transposed.
+    pub b: u64,
+    /// Whether B is to be read transposed.
+    pub transpose_b: bool,
+    /// 0 overwrites C, 1 adds to it.
+    pub beta: f32,
+    /// C.
+    pub c: u64,
+}
+
+/// A machine that runs kernels. Everything happens in the order it is asked for (one stream), so that memory may be
+/// dropped as soon as the last call that uses it has returned.
+pub trait Driver: Send + Sync {
+    /// An allocation on the device; dropping it frees it.
+    type Memory: Send + Sync;
+
+    /// For people: the device's name.
+    fn name(&self) -> String;
+    /// Most bytes of shared memory a block can have.
+    fn shared_limit(&self) -> usize;
+    /// Free bytes of device memory, where memory is the device's own.
+    fn free_bytes(&self) -> Result<Option<usize>>;
+    /// `bytes` bytes, 256-byte aligned, contents undefined. Zero bytes are fine.
+    fn allocate(&self, bytes: usize) -> Result<Self::Memory>;
+    /// Where an allocation is.
+    fn address(&self, memory: &Self::Memory) -> u64;
+    /// Its size in bytes.
+    fn size(&self, memory: &Self::Memory) -> usize;
+    /// Copies `bytes` to the start of an allocation that holds at least as many.
+    fn write(&self, memory: &mut Self::Memory, bytes: &[u8]) -> Result<()>;
+    /// Copies the start of an allocation that holds at least as many bytes.
+    fn read(&self, bytes: &mut [u8], memory: &Self::Memory) -> Result<()>;
+    /// Zeroes an allocation.
+    fn clear(&self, memory: &mut Self::Memory) -> Result<()>;
+
+    /// Starts a kernel.
+    ///
+    /// # Safety
+    /// `arguments` points to the struct the kernel takes, and all pointers in it are null where the kernel allows it or
+    /// addresses of live allocations large enough for what the kernel does with this grid.
+    #[allow(unsafe_code)]
+    unsafe fn launch(&self, launch: &Launch) -> Result<()>;
+
+    /// Multiplies matrices.
+    ///
+    /// # Safety
+    /// All three matrices lie inside live allocations, and C overlaps neither A nor B.
+    #[allow(unsafe_code)]
+    unsafe fn gemm(&self, product: &Gemm) -> Result<()>;
+}
