@@ -17,10 +17,10 @@ typedef unsigned long long uint64_t;
 
 /* Sizes shared with the launcher, which derives grids and buffers from them. */
 enum {
-    HARMONIA_MONB_FEATURES = 16,   /* features of a MoNB tile: 64-byte rows of X, two full sectors */
+    HARMONIA_MONB_FEATURES = 8,    /* features of a MoNB tile: 32 bytes of a row of X, one full sector */
     HARMONIA_MONB_ROWS = 128,      /* nodes of a MoNB tile */
     HARMONIA_LONG_ROW = 1024,      /* neighbours beyond which a row of the walk is cut into segments */
-    HARMONIA_ROW_THREADS = 256,    /* threads of a block of the row kernels */
+    HARMONIA_ROW_THREADS = 256,    /* threads of a block of the kernels that walk over rows */
     HARMONIA_SUM_COLUMNS = 32,     /* columns of a block of `column_sums` */
     HARMONIA_SUM_SLICES = 8        /* slices of rows it adds up in parallel */
 };
@@ -240,6 +240,7 @@ typedef struct Loss {
     const float* logits;  /* rows x L */
     const int32_t* codes; /* rows (softmax) or rows x L (sigmoid); a negative first code: no target */
     uint64_t rows;
+    uint64_t block_rows;
     uint32_t outputs;
     float scale;          /* 1 / targets */
 } Loss;
@@ -273,18 +274,17 @@ typedef struct Adam {
     float* first_moment;
     float* second_moment;
     const float* gradient;
-    const double* squared_norm; /* of the gradient; null: no clipping */
     uint64_t length;
-    double clip_norm;
+    float gradient_scale;
     float beta1;
     float beta2;
     float one_minus_beta1;
     float one_minus_beta2;
-    float rate;                 /* learning rate over the first bias correction */
-    float correction;           /* of the second moment */
+    float rate;          /* learning rate over the first bias correction */
+    float correction;    /* of the second moment */
     float epsilon;
-    float added_decay;          /* Adam: times the parameter, added to the gradient */
-    float shrink;               /* AdamW: factor on the parameter */
+    float added_decay;   /* Adam: times the parameter, added to the gradient */
+    float shrink;        /* AdamW: factor on the parameter */
 } Adam;
 
 #endif

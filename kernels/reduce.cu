@@ -1,0 +1,57 @@
+// The second stage of every reduction: sums of columns, and of squares.
+//
+// Threads   column_sums: 32 columns x 8 slices of rows a block, so that rows are read coalesced; slices are added in
+//           order. square_sums and total: one double a block.
+// Bytes     every value once. Deterministic: the order depends on sizes only.
+
+#include "warp.cuh"
+
+// sums[part, column] = sum of values over the rows of the part. Grid: columns / 32, parts.
+KERNEL(column_sums, ColumnSums) {
+    __shared__ float slices[HARMONIA_SUM_SLICES][HARMONIA_SUM_COLUMNS];
+    const uint64_t column = static_cast<uint64_t>(blockIdx.x) * HARMONIA_SUM_COLUMNS + threadIdx.x;
+    const uint64_t first = blockIdx.y * args.part_rows;
+    const uint64_t last = first + args.part_rows < args.rows ? first + args.part_rows : args.rows;
+    float sum = 0.0f;
+    if (column < args.columns) {
+        for (uint64_t row = first + threadIdx.y; row < last; row += HARMONIA_SUM_SLICES) {
+            sum += args.values[row * args.columns + column];
+        }
+    }
+    slices[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < args.columns) {
+        for (int slice = 1; slice < HARMONIA_SUM_SLICES; ++slice) {
+            sum += slices[slice][threadIdx.x];
+        }
+        float* out = args.sums + blockIdx.y * args.columns + column;
+        *out = args.accumulate ? *out + sum : sum;
+    }
+}
+
+// partial[block] = sum of squares over the block's stretch of values.
+KERNEL(square_sums, SquareSums) {
+    const uint64_t first = blockIdx.x * args.block_length;
+    const uint64_t last = first + args.block_length < args.length ? first + args.block_length : args.length;
+    double sum = 0.0;
+    for (uint64_t at = first + threadIdx.x; at < last; at += blockDim.x) {
+        const double value = args.values[at];
+        sum += value * value;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) {
+        args.partial[blockIdx.x] = sum;
+    }
+}
+
+// One block.
+KERNEL(total, Total) {
+    double sum = 0.0;
+    for (uint64_t at = threadIdx.x; at < args.length; at += blockDim.x) {
+        sum += args.partial[at];
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) {
+        args.total[0] = sum;
+    }
+}
