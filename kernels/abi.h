@@ -262,6 +262,15 @@ typedef struct SquareSums {
     uint64_t block_length;
 } SquareSums;
 
+typedef struct Largest {
+    float* partial;              /* one a block */
+    const float* values;         /* rows x columns */
+    const float* inverse_degree; /* rows */
+    uint64_t length;             /* rows x columns */
+    uint64_t block_length;
+    uint32_t columns;
+} Largest;
+
 typedef struct Total {
     double* total;
     const double* partial;

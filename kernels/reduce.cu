@@ -44,6 +44,31 @@ KERNEL(square_sums, SquareSums) {
     }
 }
 
+// partial[block] = largest |value / degree of its row| of the block's stretch: what a stored gradient will be at most.
+KERNEL(largest, Largest) {
+    __shared__ float warps[LANES];
+    const uint64_t first = blockIdx.x * args.block_length;
+    const uint64_t last = first + args.block_length < args.length ? first + args.block_length : args.length;
+    float most = 0.0f;
+    for (uint64_t at = first + threadIdx.x; at < last; at += blockDim.x) {
+        most = fmaxf(most, fabsf(args.values[at] * __ldg(args.inverse_degree + at / args.columns)));
+    }
+#pragma unroll
+    for (int offset = LANES / 2; offset > 0; offset /= 2) {
+        most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, offset));
+    }
+    if (threadIdx.x % LANES == 0) {
+        warps[threadIdx.x / LANES] = most;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (unsigned warp = 1; warp < blockDim.x / LANES; ++warp) {
+            most = fmaxf(most, warps[warp]);
+        }
+        args.partial[blockIdx.x] = most;
+    }
+}
+
 // One block.
 KERNEL(total, Total) {
     double sum = 0.0;

@@ -34,6 +34,8 @@ pub enum Error {
     Config(String),
     /// Training produced a value that is not a number.
     Diverged(String),
+    /// The machine that runs the kernels refused or failed.
+    Device(String),
     /// The user asked to stop; everything needed to go on has been saved.
     Interrupted {
         /// The run directory to resume.
@@ -45,7 +47,7 @@ impl Error {
     /// Exit code of the binaries: 2 = bad input, 130 = interrupted, 1 = any other failure.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Error::Diverged(_) => 1,
+            Error::Diverged(_) | Error::Device(_) => 1,
             Error::Interrupted { .. } => 130,
             // Nothing is wrong with what the user asked for.
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 1,
@@ -69,7 +71,9 @@ impl fmt::Display for Error {
         match self {
             Error::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
             Error::File { path, message } => write!(f, "{}: {message}", path.display()),
-            Error::Data(message) | Error::Config(message) | Error::Diverged(message) => f.write_str(message),
+            Error::Data(message) | Error::Config(message) | Error::Diverged(message) | Error::Device(message) => {
+                f.write_str(message)
+            }
             Error::Interrupted { run } => {
                 write!(f, "interrupted; continue with: harmonia-train --resume {}", run.display())
             }

@@ -41,6 +41,11 @@ impl Stream {
         Self { key: [seed as u32, (seed >> 32) as u32], purpose: purpose as u32, step }
     }
 
+    /// (key, purpose, step): what a kernel needs to draw the same bits.
+    pub fn words(&self) -> ([u32; 2], u32, u32) {
+        (self.key, self.purpose, self.step)
+    }
+
     /// 128 random bits.
     #[inline(always)]
     fn block(&self, index: u64) -> [u32; 4] {

@@ -28,6 +28,8 @@ pub struct Config {
     pub init: Initialisation,
     /// Optimisation.
     pub train: Train,
+    /// How it is computed.
+    pub engine: Engine,
     /// Seeds and machine.
     pub run: Run,
 }
@@ -130,6 +132,37 @@ pub struct Train {
     pub dropout_place: DropoutPlace,
 }
 
+/// Element type of propagated states. Sums are always taken in f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum States {
+    /// Single precision.
+    #[default]
+    F32,
+    /// IEEE half: half the traffic of a hop, 11 bits.
+    F16,
+    /// bfloat16: half the traffic, 8 bits, the range of f32.
+    Bf16,
+}
+
+impl States {
+    /// Of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            States::F32 => 4,
+            States::F16 | States::Bf16 => 2,
+        }
+    }
+}
+
+/// How it is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// `f32`, `f16` or `bf16` (devices that run kernels).
+    pub states: States,
+}
+
 /// Seeds and machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,7 +171,7 @@ pub struct Run {
     pub seed: u64,
     /// Number of runs, with seeds seed, seed + 1, ...
     pub seeds: usize,
-    /// `auto` or `cpu`.
+    /// `auto`, `cpu`, `cuda` (or `cuda:1`, ...) or `host`.
     pub device: String,
     /// Threads; 0: one a core. Results do not depend on it.
     pub threads: usize,
@@ -182,6 +215,7 @@ impl Default for Config {
                 dropout: 0.0,
                 dropout_place: DropoutPlace::Input,
             },
+            engine: Engine::default(),
             run: Run { seed: 0, seeds: 1, device: "auto".into(), threads: 0, checkpoint_seconds: 10.0 },
         }
     }

@@ -1,11 +1,13 @@
 //! Where the arithmetic happens: one trait, one method an op.
 //!
-//! [`crate::model`] writes the forward and backward pass once over [`Device`]; the native CPU implementation is
-//! [`cpu::Cpu`]. Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to
+//! [`crate::model`] writes the forward and backward pass once over [`Device`]. The native CPU implementation is
+//! [`cpu::Cpu`]; [`launcher::Launcher`] runs the CUDA kernels, on the CPU ([`host`]) too. Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to
 //! (`+=`), activations are overwritten (`=`).
 
 pub mod cpu;
 pub mod gemm;
+pub mod host;
+pub mod launcher;
 mod real;
 
 use crate::batch::Batch;
@@ -44,7 +46,13 @@ impl Dropout {
     /// Whether entry `index` is dropped.
     #[inline(always)]
     pub fn drops(&self, index: u64) -> bool {
-        u64::from(self.stream.bits(index)) < (self.rate * 4_294_967_296.0) as u64
+        self.stream.bits(index) < self.threshold()
+    }
+
+    /// Words of the stream below this drop their entry.
+    #[inline(always)]
+    pub fn threshold(&self) -> u32 {
+        (self.rate * 4_294_967_296.0) as u32
     }
 
     /// What a kept entry is multiplied by.
@@ -102,6 +110,10 @@ pub trait Device: Sync {
 
     /// For people.
     fn name(&self) -> String;
+    /// Free bytes of the device's own memory; `None` where it works in the host's.
+    fn free_bytes(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
     /// Makes a batch resident.
     fn inputs(&self, batch: &Batch) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.
@@ -116,12 +128,14 @@ pub trait Device: Sync {
     fn indices(&self, length: usize) -> Result<Self::Indices>;
     /// A zeroed matrix.
     fn matrix(&self, nodes: usize, features: usize) -> Result<Self::Matrix>;
+    /// Copies a row-major matrix to the device.
+    fn upload_matrix(&self, values: &[Self::Real], features: usize) -> Result<Self::Matrix>;
     /// Copies back.
     fn download(&self, buffer: &Self::Buffer) -> Result<Vec<Self::Real>>;
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.
-    fn scratch_bytes(&self, nodes: usize, features: usize, hops: usize) -> usize;
+    fn scratch_bytes(&self, nodes: usize, layout: &Layout) -> usize;
 
     /// Q = e Wg + noise * sigmoid(e Wn); top m of each row (ties: lower expert); gate = sigmoid(Q).
     fn route_forward(

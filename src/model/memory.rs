@@ -30,7 +30,7 @@ pub fn memory_plan<D: Device<Real = f32>>(
         ("hop weights and gradient", 2 * a.hops * a.features * float),
         ("responses F", matrix),
         ("states H, dH, dF", matrix),
-        ("hop states", device.scratch_bytes(nodes, a.features, a.hops)),
+        ("hop states", device.scratch_bytes(nodes, layout)),
         ("logits and gradient", 2 * rows * a.outputs * float),
     ]
 }

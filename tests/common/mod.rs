@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod oracle;
+pub mod parity;
 pub mod problems;
 
 use harmonia::batch::Batch;

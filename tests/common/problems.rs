@@ -48,6 +48,8 @@ pub struct Recipe {
     pub embedding: usize,
     pub hops: usize,
     pub hop_weights: HopWeights,
+    /// Neighbours of node 0, beside its random ones.
+    pub hub: usize,
 }
 
 impl Default for Recipe {
@@ -70,6 +72,7 @@ impl Default for Recipe {
             embedding: 2,
             hops: 3,
             hop_weights: HopWeights::Simplex,
+            hub: 0,
         }
     }
 }
@@ -139,7 +142,9 @@ impl Recipe {
     pub fn problem(&self) -> Problem {
         let mut rng = Stream::new(self.seed, Purpose::SyntheticGraph, 0).rng();
         let graph_ptr = offsets(self.nodes, self.graphs);
-        let edges = random_edges(&mut rng, &graph_ptr);
+        let mut edges = random_edges(&mut rng, &graph_ptr);
+        // Long rows of A and, on directed graphs, of A^T.
+        edges.extend((1..=self.hub as u32).flat_map(|leaf| [(0, leaf), (leaf, 1)]));
         let weights = self.weighted.then(|| random_weights(&mut rng, edges.len()));
         let values = (0..self.nodes * self.features).map(|_| match self.values {
             Values::Continuous => (4.0 * rng.uniform() - 2.0) as f32,

@@ -98,6 +98,10 @@ impl<T: Real> Device for Cpu<T> {
         Ok(Panels::zeros(nodes, features))
     }
 
+    fn upload_matrix(&self, values: &[T], features: usize) -> Result<Panels<T>> {
+        Ok(Panels::from_row_major(values, features))
+    }
+
     fn download(&self, buffer: &Vec<T>) -> Result<Vec<T>> {
         Ok(buffer.clone())
     }
@@ -106,8 +110,8 @@ impl<T: Real> Device for Cpu<T> {
         Ok(matrix.to_row_major())
     }
 
-    fn scratch_bytes(&self, nodes: usize, features: usize, hops: usize) -> usize {
-        propagate::scratch_bytes::<T>(nodes, features, hops)
+    fn scratch_bytes(&self, nodes: usize, layout: &Layout) -> usize {
+        propagate::scratch_bytes::<T>(nodes, layout.architecture.features, layout.architecture.hops)
     }
 
     fn route_forward(

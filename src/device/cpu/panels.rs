@@ -43,6 +43,17 @@ impl<T: Real> Panels<T> {
         Panels { rows, cols, width: panel_width::<T>(rows), data: vec![T::zero(); rows * cols] }
     }
 
+    /// From the usual layout.
+    pub fn from_row_major(values: &[T], cols: usize) -> Self {
+        let mut matrix = Panels::zeros(values.len() / cols, cols);
+        matrix.panels_mut().for_each(|Panel { first, width, data }| {
+            for (to, from) in data.chunks_exact_mut(width).zip(values.chunks_exact(cols)) {
+                to.copy_from_slice(&from[first..first + width]);
+            }
+        });
+        matrix
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

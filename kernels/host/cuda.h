@@ -1,0 +1,259 @@
+// CUDA as kernels see it on the host: the part of the language and of its library that our kernels use.
+//
+// Each thread of a block is a fiber of engine.cpp; barriers and warp operations are calls into it that return once all
+// threads concerned have arrived. `__shared__` variables are statics: blocks run one after the other, so one copy is
+// enough. Every operation takes its place in the source as a default argument, for messages and to tell barriers apart.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#pragma GCC diagnostic ignored "-Wunknown-pragmas" // #pragma unroll
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static const
+#define __shared__ static
+#define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+};
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) int2 {
+    int x, y;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(16) double2 {
+    double x, y;
+};
+
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline double2 make_double2(double x, double y) { return {x, y}; }
+
+#pragma GCC visibility push(hidden)
+namespace harmonia_host {
+
+// A kernel that can be launched by name. Static objects, linked into a list before main.
+struct Kernel {
+    const char* name;
+    size_t argument_size;
+    void (*run)(const void* arguments); // one thread of it
+    Kernel* next;
+
+    Kernel(const char* name, size_t argument_size, void (*run)(const void*));
+};
+
+struct Grid {
+    uint3 block_index;
+    dim3 block_dim;
+    dim3 grid_dim;
+};
+
+enum class WarpOperation : uint8_t { Sync, ShuffleIndex, ShuffleUp, ShuffleDown, ShuffleXor, Ballot, Any, All };
+
+extern Grid grid;
+
+// Constant as long as a kernel function runs: a fiber is one thread.
+__attribute__((const)) const uint3& thread_index();
+void* dynamic_shared();
+void block_barrier(const char* file, int line);
+uint64_t warp_operation(WarpOperation operation, unsigned mask, uint64_t value, unsigned operand, int width,
+                        const char* file, int line);
+// Tells the checked build that the current thread is about to change this word atomically.
+void atomic_access(const void* address, size_t size);
+
+} // namespace harmonia_host
+#pragma GCC visibility pop
+
+// By value, as on the device: the compiler then knows that no store of the kernel changes its arguments.
+#define KERNEL(name, Args)                                                                                            \
+    static void name(const Args args);                                                                                \
+    static harmonia_host::Kernel harmonia_kernel_##name(                                                              \
+        #name, sizeof(Args), [](const void* arguments) { name(*static_cast<const Args*>(arguments)); });              \
+    static void name(const Args args)
+
+#define BOUNDED_KERNEL(name, Args, threads, blocks) KERNEL(name, Args)
+
+#define DYNAMIC_SHARED(type, name) type* name = static_cast<type*>(harmonia_host::dynamic_shared())
+
+#define threadIdx (harmonia_host::thread_index())
+#define blockIdx (harmonia_host::grid.block_index)
+#define blockDim (harmonia_host::grid.block_dim)
+#define gridDim (harmonia_host::grid.grid_dim)
+constexpr int warpSize = 32;
+
+// Barriers. The compiler must keep no memory in registers across them, whatever it finds out about the callee.
+#define HARMONIA_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+inline void __syncthreads(HARMONIA_SITE) {
+    asm volatile("" ::: "memory");
+    harmonia_host::block_barrier(file, line);
+    asm volatile("" ::: "memory");
+}
+
+inline void __syncwarp(unsigned mask = 0xffffffffu, HARMONIA_SITE) {
+    asm volatile("" ::: "memory");
+    harmonia_host::warp_operation(harmonia_host::WarpOperation::Sync, mask, 0, 0, 32, file, line);
+    asm volatile("" ::: "memory");
+}
+
+// Shuffles and votes.
+namespace harmonia_host {
+
+template <typename T>
+inline T shuffle(WarpOperation operation, unsigned mask, T value, unsigned operand, int width, const char* file,
+                 int line) {
+    static_assert(std::is_arithmetic<T>::value && sizeof(T) >= 4, "CUDA shuffles 32-bit and 64-bit numbers");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = warp_operation(operation, mask, bits, operand, width, file, line);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+} // namespace harmonia_host
+
+template <typename T>
+inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, HARMONIA_SITE) {
+    return harmonia_host::shuffle(harmonia_host::WarpOperation::ShuffleIndex, mask, value, lane, width, file, line);
+}
+
+template <typename T>
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, HARMONIA_SITE) {
+    return harmonia_host::shuffle(harmonia_host::WarpOperation::ShuffleUp, mask, value, delta, width, file, line);
+}
+
+template <typename T>
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, HARMONIA_SITE) {
+    return harmonia_host::shuffle(harmonia_host::WarpOperation::ShuffleDown, mask, value, delta, width, file, line);
+}
+
+template <typename T>
+inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, HARMONIA_SITE) {
+    return harmonia_host::shuffle(harmonia_host::WarpOperation::ShuffleXor, mask, value, lane_mask, width, file, line);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, HARMONIA_SITE) {
+    return static_cast<unsigned>(harmonia_host::warp_operation(harmonia_host::WarpOperation::Ballot, mask,
+                                                               predicate != 0, 0, 32, file, line));
+}
+
+inline int __any_sync(unsigned mask, int predicate, HARMONIA_SITE) {
+    return static_cast<int>(harmonia_host::warp_operation(harmonia_host::WarpOperation::Any, mask, predicate != 0, 0,
+                                                          32, file, line));
+}
+
+inline int __all_sync(unsigned mask, int predicate, HARMONIA_SITE) {
+    return static_cast<int>(harmonia_host::warp_operation(harmonia_host::WarpOperation::All, mask, predicate != 0, 0,
+                                                          32, file, line));
+}
+
+// Atomics. Fibers switch only inside engine calls, so a plain read, change and write cannot be interrupted; it is
+// hidden from the checked build's instrumentation, which learns of the access from `atomic_access`.
+namespace harmonia_host {
+
+template <typename T, typename Change>
+__attribute__((noinline, no_sanitize_thread)) T atomic(T* address, Change change) {
+    atomic_access(address, sizeof(T));
+    const T old = *address;
+    *address = change(old);
+    return old;
+}
+
+} // namespace harmonia_host
+
+#define HARMONIA_ATOMIC(name, T, result)                                                                              \
+    inline T name(T* address, T value) {                                                                              \
+        return harmonia_host::atomic(address, [value](T old) __attribute__((no_sanitize_thread)) -> T {               \
+            (void)old;                                                                                                \
+            return result;                                                                                            \
+        });                                                                                                           \
+    }
+
+// Signed sums wrap around on the device, hence the detour through unsigned.
+HARMONIA_ATOMIC(atomicAdd, int, static_cast<int>(static_cast<unsigned>(old) + static_cast<unsigned>(value)))
+HARMONIA_ATOMIC(atomicAdd, unsigned, old + value)
+HARMONIA_ATOMIC(atomicAdd, unsigned long long, old + value)
+HARMONIA_ATOMIC(atomicAdd, float, old + value)
+HARMONIA_ATOMIC(atomicMax, int, old > value ? old : value)
+HARMONIA_ATOMIC(atomicMax, unsigned, old > value ? old : value)
+HARMONIA_ATOMIC(atomicMin, int, old < value ? old : value)
+HARMONIA_ATOMIC(atomicMin, unsigned, old < value ? old : value)
+HARMONIA_ATOMIC(atomicExch, int, value)
+HARMONIA_ATOMIC(atomicExch, unsigned, value)
+#undef HARMONIA_ATOMIC
+
+inline int atomicCAS(int* address, int expected, int value) {
+    return harmonia_host::atomic(
+        address, [=](int old) __attribute__((no_sanitize_thread)) { return old == expected ? value : old; });
+}
+
+inline unsigned atomicCAS(unsigned* address, unsigned expected, unsigned value) {
+    return harmonia_host::atomic(
+        address, [=](unsigned old) __attribute__((no_sanitize_thread)) { return old == expected ? value : old; });
+}
+
+// Numbers.
+template <typename T>
+inline T __ldg(const T* address) {
+    return *address;
+}
+
+inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+inline float rsqrtf(float value) { return 1.0f / sqrtf(value); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t(a) * b) >> 32); }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
+
+inline unsigned __float_as_uint(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline float __uint_as_float(unsigned bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <typename T>
+inline T min(T a, T b) {
+    return b < a ? b : a;
+}
+
+template <typename T>
+inline T max(T a, T b) {
+    return a < b ? b : a;
+}
+
+#undef HARMONIA_SITE

@@ -1,0 +1,522 @@
+//! What Rust and the kernels agree on. Made from kernels/abi.h by bindgen: do not edit.
+//!
+//! To renew: HARMONIA_RENEW_ABI=1 cargo test --test abi
+#![allow(missing_docs, rustdoc::all)]
+
+/// features of a MoNB tile: 32 bytes of a row of X, one full sector
+pub const HARMONIA_MONB_FEATURES: u32 = 8;
+/// nodes of a MoNB tile
+pub const HARMONIA_MONB_ROWS: u32 = 128;
+/// neighbours beyond which a row of the walk is cut into segments
+pub const HARMONIA_LONG_ROW: u32 = 1024;
+/// threads of a block of the kernels that walk over rows
+pub const HARMONIA_ROW_THREADS: u32 = 256;
+/// columns of a block of `column_sums`
+pub const HARMONIA_SUM_COLUMNS: u32 = 32;
+/// slices of rows it adds up in parallel
+pub const HARMONIA_SUM_SLICES: u32 = 8;
+pub const HARMONIA_DROP_NONE: u32 = 0;
+pub const HARMONIA_DROP_INPUT: u32 = 1;
+pub const HARMONIA_DROP_FEATURE: u32 = 2;
+pub const HARMONIA_DROP_HIDDEN: u32 = 3;
+/// Masks of one step: entry `index` is dropped where Philox word `index` of the stream is below `threshold`.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Dropout {
+    pub key: [u32; 2usize],
+    pub purpose: u32,
+    pub step: u32,
+    pub threshold: u32,
+    pub place: u32,
+    pub scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Dropout"][::core::mem::size_of::<Dropout>() - 28usize];
+    ["Alignment of Dropout"][::core::mem::align_of::<Dropout>() - 4usize];
+};
+/// route.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct RouteForward {
+    /// d x m
+    pub experts: *mut u32,
+    /// d x m
+    pub gates: *mut f32,
+    /// d x m
+    pub noise_scale: *mut f32,
+    /// d x q
+    pub embeddings: *const f32,
+    /// q x C
+    pub router_gate: *const f32,
+    /// q x C
+    pub router_noise: *const f32,
+    /// d x C, optional
+    pub noise: *const f32,
+    pub features: u32,
+    pub expert_count: u32,
+    pub active: u32,
+    pub embedding: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of RouteForward"][::core::mem::size_of::<RouteForward>() - 72usize];
+    ["Alignment of RouteForward"][::core::mem::align_of::<RouteForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct RouteBackward {
+    /// d x q, +=
+    pub d_embeddings: *mut f32,
+    /// q x C, +=
+    pub d_router_gate: *mut f32,
+    /// q x C, +=
+    pub d_router_noise: *mut f32,
+    /// d x m
+    pub d_gates: *const f32,
+    /// d x m
+    pub experts: *const u32,
+    /// d x m
+    pub gates: *const f32,
+    /// d x m
+    pub noise_scale: *const f32,
+    /// d x q
+    pub embeddings: *const f32,
+    /// q x C
+    pub router_gate: *const f32,
+    /// q x C
+    pub router_noise: *const f32,
+    /// d x C, optional
+    pub noise: *const f32,
+    pub features: u32,
+    pub expert_count: u32,
+    pub active: u32,
+    pub embedding: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of RouteBackward"][::core::mem::size_of::<RouteBackward>() - 104usize];
+    ["Alignment of RouteBackward"][::core::mem::align_of::<RouteBackward>() - 8usize];
+};
+/// hop_weights.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct HopWeightsForward {
+    /// T x d
+    pub hop_weights: *mut f32,
+    /// T x d
+    pub hop_logits: *const f32,
+    pub features: u32,
+    pub hops: u32,
+    /// theta = alpha
+    pub free_weights: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HopWeightsForward"][::core::mem::size_of::<HopWeightsForward>() - 32usize];
+    ["Alignment of HopWeightsForward"][::core::mem::align_of::<HopWeightsForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct HopWeightsBackward {
+    /// T x d, +=
+    pub d_hop_logits: *mut f32,
+    /// T x d
+    pub d_hop_weights: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// T x d
+    pub hop_logits: *const f32,
+    pub features: u32,
+    pub hops: u32,
+    pub free_weights: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HopWeightsBackward"][::core::mem::size_of::<HopWeightsBackward>() - 48usize];
+    ["Alignment of HopWeightsBackward"][::core::mem::align_of::<HopWeightsBackward>() - 8usize];
+};
+/// monb.cu. The hidden layers of expert c start at parameters + c * expert_size: weight (out x in), bias, next layer.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct MonbFold {
+    /// d x m x (w + 1): v = U^T a_k, then u . a_k
+    pub heads: *mut f32,
+    /// all of them
+    pub parameters: *const f32,
+    /// d x B
+    pub coefficients: *const f32,
+    /// d x m
+    pub experts: *const u32,
+    pub expert_size: u64,
+    /// where U starts inside an expert
+    pub output_layer: u64,
+    pub features: u32,
+    pub active: u32,
+    pub bases: u32,
+    /// w: last hidden width
+    pub head_width: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of MonbFold"][::core::mem::size_of::<MonbFold>() - 64usize];
+    ["Alignment of MonbFold"][::core::mem::align_of::<MonbFold>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct MonbForward {
+    /// n x d
+    pub responses: *mut f32,
+    /// generic kernel: one piece a block; null: shared memory
+    pub workspace: *mut f32,
+    /// n x d
+    pub features: *const f32,
+    /// d x m x (w + 1)
+    pub heads: *const f32,
+    /// d x m
+    pub gates: *const f32,
+    /// d x m
+    pub experts: *const u32,
+    pub parameters: *const f32,
+    /// 1, hidden widths
+    pub widths: *const u32,
+    pub nodes: u64,
+    pub expert_size: u64,
+    /// floats of one piece
+    pub workspace_size: u64,
+    pub feature_count: u32,
+    pub active: u32,
+    /// hidden layers
+    pub layers: u32,
+    pub head_width: u32,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of MonbForward"][::core::mem::size_of::<MonbForward>() - 136usize];
+    ["Alignment of MonbForward"][::core::mem::align_of::<MonbForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct MonbBackward {
+    /// teams x C x hidden_size, += : gradients of hidden layers, one slice a team
+    pub expert_sums: *mut f32,
+    /// chunks x d x m x (w + 1), += : S = sum g h, then G = sum g
+    pub head_sums: *mut f32,
+    /// as in MonbForward
+    pub workspace: *mut f32,
+    /// n x d
+    pub d_responses: *const f32,
+    /// n x d
+    pub features: *const f32,
+    /// d x m x (w + 1)
+    pub heads: *const f32,
+    /// d x m
+    pub gates: *const f32,
+    /// d x m
+    pub experts: *const u32,
+    pub parameters: *const f32,
+    /// 1, hidden widths
+    pub widths: *const u32,
+    pub nodes: u64,
+    /// nodes of a chunk, a multiple of HARMONIA_MONB_ROWS
+    pub chunk_rows: u64,
+    pub expert_size: u64,
+    /// parameters of the hidden layers of an expert
+    pub hidden_size: u64,
+    pub workspace_size: u64,
+    pub feature_count: u32,
+    pub expert_count: u32,
+    pub active: u32,
+    pub layers: u32,
+    pub head_width: u32,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of MonbBackward"][::core::mem::size_of::<MonbBackward>() - 168usize];
+    ["Alignment of MonbBackward"][::core::mem::align_of::<MonbBackward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct MonbFinish {
+    /// d x m
+    pub d_gates: *mut f32,
+    /// d x B, +=
+    pub d_coefficients: *mut f32,
+    /// all of them, +=: output layers, and hidden layers from expert_sums
+    pub d_parameters: *mut f32,
+    /// d x m x (w + 1)
+    pub sums: *const f32,
+    /// d x m x (w + 1)
+    pub heads: *const f32,
+    /// d x m
+    pub gates: *const f32,
+    /// d x m
+    pub experts: *const u32,
+    pub parameters: *const f32,
+    /// d x B
+    pub coefficients: *const f32,
+    /// C x hidden_size
+    pub expert_sums: *const f32,
+    pub expert_size: u64,
+    pub hidden_size: u64,
+    pub output_layer: u64,
+    pub features: u32,
+    pub expert_count: u32,
+    pub active: u32,
+    pub bases: u32,
+    pub head_width: u32,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 152usize];
+    ["Alignment of MonbFinish"][::core::mem::align_of::<MonbFinish>() - 8usize];
+};
+/// propagate.cu. States are float, half or bfloat16 by the kernel's suffix.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct PropagateStart {
+    /// n x d: H = theta_0 F; backward: dH in, theta_0 dH out
+    pub accumulated: *mut f32,
+    /// n x d: the state hop 1 gathers from; null where there is none to write
+    pub state: *mut ::core::ffi::c_void,
+    /// backward: blocks x d, <F, dH> over the rows of each block
+    pub partial: *mut f32,
+    /// n x d: F
+    pub responses: *const f32,
+    /// n
+    pub inverse_degree: *const f32,
+    /// d: theta_0
+    pub hop_weights: *const f32,
+    pub rows: u64,
+    /// rows of a block
+    pub block_rows: u64,
+    pub cols: u32,
+    /// backward: factor on stored states, against underflow of half
+    pub state_scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of PropagateStart"][::core::mem::size_of::<PropagateStart>() - 72usize];
+    ["Alignment of PropagateStart"][::core::mem::align_of::<PropagateStart>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Propagate {
+    /// n x d: H or dF, +=
+    pub accumulated: *mut f32,
+    /// n x d: the next state; null after the last hop
+    pub next: *mut ::core::ffi::c_void,
+    /// backward: blocks x d; partial sums: items x d
+    pub partial: *mut f32,
+    /// n x d: gathered from
+    pub state: *const ::core::ffi::c_void,
+    /// n x d: F; backward
+    pub responses: *const f32,
+    /// n
+    pub inverse_degree: *const f32,
+    /// d: theta_t
+    pub hop_weights: *const f32,
+    /// first entry of each item
+    pub begin: *const u64,
+    /// entry behind the last of each item
+    pub end: *const u64,
+    pub col_idx: *const u32,
+    /// of entries; null: all 1
+    pub weights: *const f32,
+    /// rows of the matrix, or segments of long rows
+    pub items: u64,
+    /// items of a block
+    pub block_items: u64,
+    pub cols: u32,
+    /// lanes of an item in the kernels for fewer than 32 columns
+    pub group: u32,
+    pub state_scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Propagate"][::core::mem::size_of::<Propagate>() - 120usize];
+    ["Alignment of Propagate"][::core::mem::align_of::<Propagate>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct PropagateLong {
+    /// n x d, +=
+    pub accumulated: *mut f32,
+    /// n x d, optional
+    pub next: *mut ::core::ffi::c_void,
+    /// backward: long rows x d, <F, y> of the row
+    pub partial: *mut f32,
+    /// segments x d
+    pub segment_sums: *const f32,
+    /// n x d; backward
+    pub responses: *const f32,
+    /// n
+    pub inverse_degree: *const f32,
+    /// d
+    pub hop_weights: *const f32,
+    /// which rows
+    pub long_rows: *const u32,
+    /// of each long row, and the end
+    pub first_segment: *const u32,
+    pub long_row_count: u32,
+    pub cols: u32,
+    pub state_scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of PropagateLong"][::core::mem::size_of::<PropagateLong>() - 88usize];
+    ["Alignment of PropagateLong"][::core::mem::align_of::<PropagateLong>() - 8usize];
+};
+/// head.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Bias {
+    /// rows x L
+    pub logits: *mut f32,
+    /// L
+    pub bias: *const f32,
+    pub rows: u64,
+    pub outputs: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Bias"][::core::mem::size_of::<Bias>() - 32usize];
+    ["Alignment of Bias"][::core::mem::align_of::<Bias>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct GraphSum {
+    /// graphs x d; backward: input
+    pub pooled: *mut f32,
+    /// n x d: input; backward: output
+    pub nodes: *mut f32,
+    /// graphs + 1
+    pub graph_ptr: *const u64,
+    pub graphs: u32,
+    pub features: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of GraphSum"][::core::mem::size_of::<GraphSum>() - 32usize];
+    ["Alignment of GraphSum"][::core::mem::align_of::<GraphSum>() - 8usize];
+};
+/// loss.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Loss {
+    /// rows x L
+    pub d_logits: *mut f32,
+    /// one a block
+    pub partial: *mut f64,
+    /// rows x L
+    pub logits: *const f32,
+    /// rows (softmax) or rows x L (sigmoid); a negative first code: no target
+    pub codes: *const i32,
+    pub rows: u64,
+    pub block_rows: u64,
+    pub outputs: u32,
+    /// 1 / targets
+    pub scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Loss"][::core::mem::size_of::<Loss>() - 56usize];
+    ["Alignment of Loss"][::core::mem::align_of::<Loss>() - 8usize];
+};
+/// reduce.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ColumnSums {
+    /// parts x columns, or columns with one part
+    pub sums: *mut f32,
+    /// rows x columns
+    pub values: *const f32,
+    pub rows: u64,
+    /// rows of a part
+    pub part_rows: u64,
+    pub columns: u64,
+    /// +=
+    pub accumulate: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ColumnSums"][::core::mem::size_of::<ColumnSums>() - 48usize];
+    ["Alignment of ColumnSums"][::core::mem::align_of::<ColumnSums>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SquareSums {
+    /// one a block
+    pub partial: *mut f64,
+    pub values: *const f32,
+    pub length: u64,
+    pub block_length: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SquareSums"][::core::mem::size_of::<SquareSums>() - 32usize];
+    ["Alignment of SquareSums"][::core::mem::align_of::<SquareSums>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Largest {
+    /// one a block
+    pub partial: *mut f32,
+    /// rows x columns
+    pub values: *const f32,
+    /// rows
+    pub inverse_degree: *const f32,
+    /// rows x columns
+    pub length: u64,
+    pub block_length: u64,
+    pub columns: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Largest"][::core::mem::size_of::<Largest>() - 48usize];
+    ["Alignment of Largest"][::core::mem::align_of::<Largest>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Total {
+    pub total: *mut f64,
+    pub partial: *const f64,
+    pub length: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Total"][::core::mem::size_of::<Total>() - 24usize];
+    ["Alignment of Total"][::core::mem::align_of::<Total>() - 8usize];
+};
+/// adam.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Adam {
+    pub parameters: *mut f32,
+    pub first_moment: *mut f32,
+    pub second_moment: *mut f32,
+    pub gradient: *const f32,
+    pub length: u64,
+    pub gradient_scale: f32,
+    pub beta1: f32,
+    pub beta2: f32,
+    pub one_minus_beta1: f32,
+    pub one_minus_beta2: f32,
+    /// learning rate over the first bias correction
+    pub rate: f32,
+    /// of the second moment
+    pub correction: f32,
+    pub epsilon: f32,
+    /// Adam: times the parameter, added to the gradient
+    pub added_decay: f32,
+    /// AdamW: factor on the parameter
+    pub shrink: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Adam"][::core::mem::size_of::<Adam>() - 80usize];
+    ["Alignment of Adam"][::core::mem::align_of::<Adam>() - 8usize];
+};

@@ -1,0 +1,41 @@
+//! Launches of `kernels/adam.cu`.
+
+use super::{Buffer, Driver, Launcher, Shape, abi};
+use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
+use crate::error::Result;
+
+#[allow(unsafe_code)]
+impl<V: Driver> Launcher<V> {
+    pub(super) fn launch_adam(
+        &self,
+        parameters: &mut Buffer<V, f32>,
+        first_moment: &mut Buffer<V, f32>,
+        second_moment: &mut Buffer<V, f32>,
+        gradient: &Buffer<V, f32>,
+        step: AdamStep,
+    ) -> Result<()> {
+        let power = step.step.min(i32::MAX as u64) as i32;
+        let length = parameters.len();
+        let arguments = abi::Adam {
+            parameters: self.at_mut(parameters, 0),
+            first_moment: self.at_mut(first_moment, 0),
+            second_moment: self.at_mut(second_moment, 0),
+            gradient: self.at(gradient, 0),
+            length: length as u64,
+            gradient_scale: step.gradient_scale as f32,
+            beta1: ADAM_BETA1 as f32,
+            beta2: ADAM_BETA2 as f32,
+            // Taken in f64: 1 - 0.999 in f32 is off by 1e-5 and would not match the bias correction.
+            one_minus_beta1: (1.0 - ADAM_BETA1) as f32,
+            one_minus_beta2: (1.0 - ADAM_BETA2) as f32,
+            rate: (step.learning_rate / (1.0 - ADAM_BETA1.powi(power))) as f32,
+            correction: (1.0 / (1.0 - ADAM_BETA2.powi(power)).sqrt()) as f32,
+            epsilon: ADAM_EPSILON as f32,
+            added_decay: if step.decoupled { 0.0 } else { step.weight_decay as f32 },
+            shrink: if step.decoupled { (1.0 - step.learning_rate * step.weight_decay) as f32 } else { 1.0 },
+        };
+        assert!([first_moment.len(), second_moment.len(), gradient.len()].iter().all(|&other| other == length));
+        // SAFETY: all four arrays have `length` elements.
+        unsafe { self.run("adam", Shape::flat(length), &arguments) }
+    }
+}

@@ -1,0 +1,324 @@
+//! Launches of `kernels/monb.cu`: fold the output layer, evaluate or differentiate, take the sums through it again.
+
+use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, masks};
+use crate::device::{Dropout, DropoutPlace, Routing};
+use crate::error::Result;
+use crate::model::{Architecture, Layout};
+
+/// Blocks of a forward pass along nodes; more nodes are strided over.
+const MOST_NODE_BLOCKS: u64 = 4096;
+/// Blocks of a backward pass: each team of each has its own sums.
+const BACKWARD_BLOCKS: u64 = 2048;
+/// What those sums, and workspaces of blocks, may take together before there are fewer blocks.
+const SCRATCH_BYTES: u64 = 256 << 20;
+/// Threads of a block of the generic kernels, and nodes it evaluates at a time.
+const ANY_THREADS: u32 = 128;
+const ANY_POINTS: usize = 32;
+
+/// Which kernels evaluate an expert.
+struct Variant {
+    forward: &'static str,
+    backward: &'static str,
+    threads: u32,
+    teams: u64,
+}
+
+const SMALL: Variant = Variant { forward: "monb_forward_16_8", backward: "monb_backward_16_8", threads: 128, teams: 4 };
+const LARGE: Variant =
+    Variant { forward: "monb_forward_64_32", backward: "monb_backward_64_32", threads: 256, teams: 1 };
+const ANY: Variant =
+    Variant { forward: "monb_forward_any", backward: "monb_backward_any", threads: ANY_THREADS, teams: 1 };
+
+impl Variant {
+    fn of(architecture: &Architecture, dropout: Option<&Dropout>) -> &'static Variant {
+        // Masks of hidden units would double the registers of the specialised kernels.
+        let plain = dropout.is_none_or(|dropout| dropout.place != DropoutPlace::Hidden);
+        match architecture.hidden.as_slice() {
+            [16, 8] if plain => &SMALL,
+            [64, 32] if plain => &LARGE,
+            _ => &ANY,
+        }
+    }
+
+    fn is_generic(&self) -> bool {
+        std::ptr::eq(self, &ANY)
+    }
+}
+
+/// Sizes all MoNB kernels share.
+struct Sizes {
+    /// Parameters of an expert.
+    expert: u64,
+    /// Those of its hidden layers, which come first.
+    hidden: u64,
+    /// Last hidden width, 1 without hidden layers.
+    width: usize,
+    /// Elements of heads: d x m x (width + 1).
+    heads: usize,
+}
+
+impl Sizes {
+    fn new(layout: &Layout) -> Self {
+        let a = &layout.architecture;
+        let expert = layout.coefficients.start / a.experts;
+        let width = a.hidden.last().copied().unwrap_or(1);
+        Sizes {
+            expert: expert as u64,
+            hidden: (expert - a.bases * (width + 1)) as u64,
+            width,
+            heads: a.features * a.active * (width + 1),
+        }
+    }
+}
+
+/// How nodes are cut in a backward pass.
+struct Chunks {
+    feature_tiles: u64,
+    chunks: u64,
+    rows: u64,
+}
+
+impl Chunks {
+    /// `workspace` is what a block takes of global memory beside its sums.
+    fn new(nodes: usize, architecture: &Architecture, sizes: &Sizes, variant: &Variant, workspace: usize) -> Self {
+        let feature_tiles = feature_tiles(architecture);
+        let sum_bytes = architecture.experts as u64 * sizes.hidden * 4 * variant.teams;
+        let blocks = BACKWARD_BLOCKS.min(SCRATCH_BYTES / (sum_bytes + workspace as u64).max(1));
+        let tile = u64::from(abi::HARMONIA_MONB_ROWS);
+        let tiles = (nodes as u64).div_ceil(tile);
+        let wanted = (blocks / feature_tiles).clamp(1, tiles.max(1));
+        let rows = tiles.div_ceil(wanted).max(1) * tile;
+        Chunks { feature_tiles, chunks: (nodes as u64).div_ceil(rows), rows }
+    }
+
+    fn teams(&self, variant: &Variant) -> u64 {
+        self.feature_tiles * self.chunks * variant.teams
+    }
+}
+
+fn feature_tiles(architecture: &Architecture) -> u64 {
+    (architecture.features as u64).div_ceil(u64::from(abi::HARMONIA_MONB_FEATURES))
+}
+
+/// What a block of the generic kernels works in: x, all activations, and two layers of gradients.
+fn workspace_bytes(architecture: &Architecture) -> usize {
+    let widest = architecture.hidden.iter().copied().max().unwrap_or(0);
+    let units = 1 + architecture.hidden.iter().sum::<usize>() + 2 * widest;
+    units * ANY_POINTS * size_of::<f32>()
+}
+
+/// Where the generic kernels keep activations: shared memory, or a piece of global memory a block.
+struct Workspace<V: Driver> {
+    size: usize,
+    shared_bytes: u32,
+    memory: Option<Buffer<V, f32>>,
+}
+
+#[allow(unsafe_code)]
+impl<V: Driver> Launcher<V> {
+    pub(super) fn launch_monb_forward(
+        &self,
+        responses: &mut DeviceMatrix<V>,
+        inputs: &DeviceInputs<V>,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let a = &layout.architecture;
+        let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
+        let heads = self.fold(&sizes, routing, parameters, layout)?;
+        let widths = self.widths(a)?;
+        let node_tiles = (inputs.nodes as u64).div_ceil(u64::from(abi::HARMONIA_MONB_ROWS));
+        let column_bytes = feature_tiles(a) * self.global_workspace(a, variant) as u64;
+        let most = MOST_NODE_BLOCKS.min(SCRATCH_BYTES / column_bytes.max(1)).max(1);
+        let grid = [feature_tiles(a), node_tiles.min(most)];
+        let mut workspace = self.workspace(a, variant, grid)?;
+        let arguments = abi::MonbForward {
+            responses: self.at_mut(&mut responses.values, 0),
+            workspace: self.workspace_at(&mut workspace),
+            features: self.at(&inputs.features, 0),
+            heads: self.at(&heads, 0),
+            gates: self.at(&routing.gates, 0),
+            experts: self.at(&routing.experts, 0),
+            parameters: self.at(parameters, 0),
+            widths: self.at(&widths, 0),
+            nodes: inputs.nodes as u64,
+            expert_size: sizes.expert,
+            workspace_size: workspace.size as u64,
+            feature_count: a.features as u32,
+            active: a.active as u32,
+            layers: a.hidden.len() as u32,
+            head_width: sizes.width as u32,
+            dropout: masks(dropout),
+        };
+        let mut shape = Shape::new(grid, [variant.threads, 1]);
+        shape.shared_bytes = workspace.shared_bytes;
+        // SAFETY: X and F are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout,
+        // the workspace a piece a block.
+        unsafe { self.run(variant.forward, shape, &arguments) }
+    }
+
+    #[allow(clippy::too_many_arguments)] // what the op takes
+    pub(super) fn launch_monb_backward(
+        &self,
+        gradient: &mut Buffer<V, f32>,
+        d_gates: &mut Buffer<V, f32>,
+        d_responses: &DeviceMatrix<V>,
+        inputs: &DeviceInputs<V>,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let a = &layout.architecture;
+        let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
+        let heads = self.fold(&sizes, routing, parameters, layout)?;
+        let widths = self.widths(a)?;
+        let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, self.global_workspace(a, variant));
+        let expert_parameters = a.experts * sizes.hidden as usize;
+        let teams = chunks.teams(variant);
+        let mut team_sums = self.zeroed::<f32>(teams as usize * expert_parameters)?;
+        let mut chunk_sums = self.zeroed::<f32>(chunks.chunks as usize * sizes.heads)?;
+        let grid = [chunks.feature_tiles, chunks.chunks];
+        let mut workspace = self.workspace(a, variant, grid)?;
+        let arguments = abi::MonbBackward {
+            expert_sums: self.at_mut(&mut team_sums, 0),
+            head_sums: self.at_mut(&mut chunk_sums, 0),
+            workspace: self.workspace_at(&mut workspace),
+            d_responses: self.at(&d_responses.values, 0),
+            features: self.at(&inputs.features, 0),
+            heads: self.at(&heads, 0),
+            gates: self.at(&routing.gates, 0),
+            experts: self.at(&routing.experts, 0),
+            parameters: self.at(parameters, 0),
+            widths: self.at(&widths, 0),
+            nodes: inputs.nodes as u64,
+            chunk_rows: chunks.rows,
+            expert_size: sizes.expert,
+            hidden_size: sizes.hidden,
+            workspace_size: workspace.size as u64,
+            feature_count: a.features as u32,
+            expert_count: a.experts as u32,
+            active: a.active as u32,
+            layers: a.hidden.len() as u32,
+            head_width: sizes.width as u32,
+            dropout: masks(dropout),
+        };
+        let mut shape = Shape::new(grid, [variant.threads, 1]);
+        shape.shared_bytes = workspace.shared_bytes;
+        let mut sums = self.allocate::<f32>(sizes.heads)?;
+        let mut expert_sums = self.allocate::<f32>(expert_parameters)?;
+        let (d_expert, d_head) = (self.at_mut(&mut expert_sums, 0), self.at_mut(&mut sums, 0));
+        // SAFETY: X and dF are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout; a
+        // slice of sums a team and a chunk, a piece of workspace a block.
+        unsafe {
+            self.run(variant.backward, shape, &arguments)?;
+            self.sum_columns(d_expert, arguments.expert_sums, teams, expert_parameters, false)?;
+            self.sum_columns(d_head, arguments.head_sums, chunks.chunks, sizes.heads, false)?;
+        }
+        let finish = abi::MonbFinish {
+            d_gates: self.at_mut(d_gates, 0),
+            d_coefficients: self.at_mut(gradient, layout.coefficients.start),
+            d_parameters: self.at_mut(gradient, 0),
+            sums: d_head,
+            heads: self.at(&heads, 0),
+            gates: self.at(&routing.gates, 0),
+            experts: self.at(&routing.experts, 0),
+            parameters: self.at(parameters, 0),
+            coefficients: self.at(parameters, layout.coefficients.start),
+            expert_sums: d_expert,
+            expert_size: sizes.expert,
+            hidden_size: sizes.hidden,
+            output_layer: sizes.hidden,
+            features: a.features as u32,
+            expert_count: a.experts as u32,
+            active: a.active as u32,
+            bases: a.bases as u32,
+            head_width: sizes.width as u32,
+            dropout: masks(dropout),
+        };
+        let rows = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
+        // SAFETY: sums hold d x m x (w + 1) and C x hidden, gates d x m, gradient and parameters the whole layout.
+        unsafe {
+            self.run("monb_finish_gates", Shape::flat(a.features * a.active), &finish)?;
+            self.run("monb_finish_coefficients", Shape::flat(a.features * a.bases), &finish)?;
+            self.run("monb_finish_outputs", Shape::new([(a.experts * a.bases) as u64, 1], rows), &finish)?;
+            self.run("monb_finish_hidden", Shape::flat(expert_parameters), &finish)
+        }
+    }
+
+    /// Bytes of sums and workspace alive in a backward pass.
+    pub(super) fn monb_scratch(&self, nodes: usize, layout: &Layout) -> usize {
+        let a = &layout.architecture;
+        let (sizes, variant) = (Sizes::new(layout), Variant::of(a, None));
+        let workspace = self.global_workspace(a, variant);
+        let chunks = Chunks::new(nodes, a, &sizes, variant, workspace);
+        let teams = chunks.teams(variant) as usize * a.experts * sizes.hidden as usize;
+        let heads = (chunks.chunks as usize + 2) * sizes.heads;
+        let blocks = (chunks.feature_tiles * chunks.chunks) as usize;
+        size_of::<f32>() * (teams + heads) + blocks * workspace
+    }
+
+    /// v = U^T a_k and u . a_k of every (feature, slot).
+    fn fold(
+        &self,
+        sizes: &Sizes,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        layout: &Layout,
+    ) -> Result<Buffer<V, f32>> {
+        let a = &layout.architecture;
+        let mut heads = self.allocate(sizes.heads)?;
+        let arguments = abi::MonbFold {
+            heads: self.at_mut(&mut heads, 0),
+            parameters: self.at(parameters, 0),
+            coefficients: self.at(parameters, layout.coefficients.start),
+            experts: self.at(&routing.experts, 0),
+            expert_size: sizes.expert,
+            output_layer: sizes.hidden,
+            features: a.features as u32,
+            active: a.active as u32,
+            bases: a.bases as u32,
+            head_width: sizes.width as u32,
+        };
+        // SAFETY: heads hold d x m x (w + 1), experts d x m below C, parameters the whole layout.
+        unsafe { self.run("monb_fold", Shape::flat(sizes.heads), &arguments)? };
+        Ok(heads)
+    }
+
+    fn widths(&self, architecture: &Architecture) -> Result<Buffer<V, u32>> {
+        let widths: Vec<u32> =
+            std::iter::once(1).chain(architecture.hidden.iter().map(|&width| width as u32)).collect();
+        self.copy(&widths)
+    }
+
+    /// Bytes a block of the generic kernels takes of global memory: none where shared memory will do.
+    fn global_workspace(&self, architecture: &Architecture, variant: &Variant) -> usize {
+        let bytes = workspace_bytes(architecture);
+        if variant.is_generic() && bytes > self.workspace_limit() { bytes } else { 0 }
+    }
+
+    /// Shared memory left beside the tiles of X and dF.
+    fn workspace_limit(&self) -> usize {
+        let tile = (abi::HARMONIA_MONB_ROWS as usize + 4) * abi::HARMONIA_MONB_FEATURES as usize * size_of::<f32>();
+        self.driver.shared_limit().saturating_sub(2 * tile)
+    }
+
+    fn workspace(&self, architecture: &Architecture, variant: &Variant, grid: [u64; 2]) -> Result<Workspace<V>> {
+        if !variant.is_generic() {
+            return Ok(Workspace { size: 0, shared_bytes: 0, memory: None });
+        }
+        let bytes = workspace_bytes(architecture);
+        let size = bytes / size_of::<f32>();
+        if self.global_workspace(architecture, variant) == 0 {
+            return Ok(Workspace { size, shared_bytes: bytes as u32, memory: None });
+        }
+        let blocks = (grid[0] * grid[1]) as usize;
+        Ok(Workspace { size, shared_bytes: 0, memory: Some(self.allocate(blocks * size)?) })
+    }
+
+    fn workspace_at(&self, workspace: &mut Workspace<V>) -> *mut f32 {
+        workspace.memory.as_mut().map_or(std::ptr::null_mut(), |memory| self.at_mut(memory, 0))
+    }
+}

@@ -1,0 +1,281 @@
+//! Launches of `kernels/propagate.cu`: one hop after the other, states in two alternating buffers.
+
+use super::inputs::{LongRows, Walk};
+use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, ROW_BLOCKS, Shape, abi, stretches};
+use crate::config::States;
+use crate::error::Result;
+use crate::model::Layout;
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+/// Below this a warp that moves four columns a lane would leave most of its lanes idle.
+const WIDE4_COLUMNS: usize = 96;
+/// Size gradients stored as half are brought to: states never grow on a symmetric matrix, and may grow 200-fold on
+/// another before they leave the range; what is 10^7 times smaller than the largest is lost.
+const HALF_SIZE: f32 = 256.0;
+
+macro_rules! by_states {
+    ($name:literal) => {
+        [concat!($name, "_f32"), concat!($name, "_f16"), concat!($name, "_bf16")]
+    };
+}
+
+/// Kernels of one direction, by element type.
+struct Kernels {
+    start: [&'static str; 3],
+    wide4: [&'static str; 3],
+    wide: [&'static str; 3],
+    medium: [&'static str; 3],
+    narrow: [&'static str; 3],
+    long: [&'static str; 3],
+}
+
+const FORWARD: Kernels = Kernels {
+    start: by_states!("propagate_start_forward"),
+    wide4: by_states!("propagate_forward_wide4"),
+    wide: by_states!("propagate_forward_wide"),
+    medium: by_states!("propagate_forward_medium"),
+    narrow: by_states!("propagate_forward_narrow"),
+    long: by_states!("propagate_long_forward"),
+};
+
+const BACKWARD: Kernels = Kernels {
+    start: by_states!("propagate_start_backward"),
+    wide4: by_states!("propagate_backward_wide4"),
+    wide: by_states!("propagate_backward_wide"),
+    medium: by_states!("propagate_backward_medium"),
+    narrow: by_states!("propagate_backward_narrow"),
+    long: by_states!("propagate_long_backward"),
+};
+
+/// Sums of segments of long rows; they have no start and no end of their own.
+const PARTIAL: Kernels = Kernels {
+    start: [""; 3],
+    wide4: by_states!("propagate_partial_wide4"),
+    wide: by_states!("propagate_partial_wide"),
+    medium: by_states!("propagate_partial_medium"),
+    narrow: by_states!("propagate_partial_narrow"),
+    long: [""; 3],
+};
+
+/// What one hop does: everything but the matrix. Pointers are null where the direction has no use for them.
+struct Hop {
+    accumulated: *mut f32,
+    next: *mut c_void,
+    partial: *mut f32,
+    state: *const c_void,
+    responses: *const f32,
+    hop_weights: *const f32,
+    state_scale: f32,
+}
+
+#[allow(unsafe_code)]
+impl<V: Driver> Launcher<V> {
+    pub(super) fn launch_propagate_forward(
+        &self,
+        state: &mut DeviceMatrix<V>,
+        responses: &DeviceMatrix<V>,
+        hop_weights: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
+    ) -> Result<()> {
+        let (rows, cols) = (responses.rows, responses.cols);
+        let hops = hop_weights.len() / cols;
+        // States as wide as F start as F itself.
+        let copied = self.states != States::F32 && hops > 1;
+        let mut states = self.alternating(rows * cols, hops, copied)?;
+        let start = abi::PropagateStart {
+            accumulated: self.at_mut(&mut state.values, 0),
+            state: if copied { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
+            partial: null_mut(),
+            responses: self.at(&responses.values, 0),
+            inverse_degree: self.at(&inputs.inverse_degree, 0),
+            hop_weights: self.at(hop_weights, 0),
+            rows: rows as u64,
+            block_rows: 0,
+            cols: cols as u32,
+            state_scale: 1.0,
+        };
+        self.start(&FORWARD, start)?;
+        let mut current: *const c_void = if copied { start.state } else { start.responses.cast() };
+        for t in 1..hops {
+            let next = if t + 1 < hops {
+                self.at_mut(&mut states[(t - 1 + usize::from(copied)) % 2], 0).cast()
+            } else {
+                null_mut()
+            };
+            let hop = Hop {
+                accumulated: start.accumulated,
+                next,
+                partial: null_mut(),
+                state: current,
+                responses: null(),
+                hop_weights: self.at(hop_weights, t * cols),
+                state_scale: 1.0,
+            };
+            self.hop(&FORWARD, inputs, inputs.matrix(), cols, &hop)?;
+            current = next;
+        }
+        Ok(())
+    }
+
+    pub(super) fn launch_propagate_backward(
+        &self,
+        gradient: &mut DeviceMatrix<V>,
+        d_hop_weights: &mut Buffer<V, f32>,
+        responses: &DeviceMatrix<V>,
+        hop_weights: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
+    ) -> Result<()> {
+        let (rows, cols) = (responses.rows, responses.cols);
+        let hops = hop_weights.len() / cols;
+        let mut states = self.alternating(rows * cols, hops, true)?;
+        let (blocks, _) = row_blocks(rows);
+        let long = inputs.transposed().long.as_ref().map_or(0, |long| long.rows.len());
+        // <F, y> of each block of rows and of each long row.
+        let mut partial = self.allocate::<f32>((blocks as usize + long) * cols)?;
+        let partial_rows = |t: usize| blocks + if t == 0 { 0 } else { long as u64 };
+        let state_scale = match self.states {
+            // Gradients are averages over the targets: far below the smallest half where there are many.
+            States::F16 => half_scale(self.largest(gradient, &inputs.inverse_degree)?),
+            States::F32 | States::Bf16 => 1.0,
+        };
+        let start = abi::PropagateStart {
+            accumulated: self.at_mut(&mut gradient.values, 0),
+            state: if hops > 1 { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
+            partial: self.at_mut(&mut partial, 0),
+            responses: self.at(&responses.values, 0),
+            inverse_degree: self.at(&inputs.inverse_degree, 0),
+            hop_weights: self.at(hop_weights, 0),
+            rows: rows as u64,
+            block_rows: 0,
+            cols: cols as u32,
+            state_scale,
+        };
+        self.start(&BACKWARD, start)?;
+        let mut current: *const c_void = start.state;
+        for t in 0..hops {
+            if t > 0 {
+                let next = if t + 1 < hops { self.at_mut(&mut states[t % 2], 0).cast() } else { null_mut() };
+                let hop = Hop {
+                    accumulated: start.accumulated,
+                    next,
+                    partial: start.partial,
+                    state: current,
+                    responses: start.responses,
+                    hop_weights: self.at(hop_weights, t * cols),
+                    state_scale,
+                };
+                self.hop(&BACKWARD, inputs, inputs.transposed(), cols, &hop)?;
+                current = next;
+            }
+            let d_theta = self.at_mut(d_hop_weights, t * cols);
+            // SAFETY: the start writes a row of `partial` a block, a hop also one a long row; d_theta is row t of T x d.
+            unsafe { self.sum_columns(d_theta, start.partial, partial_rows(t), cols, false)? };
+        }
+        Ok(())
+    }
+
+    /// Bytes of states and partial sums alive in a pass.
+    pub(super) fn propagate_scratch(&self, nodes: usize, layout: &Layout) -> usize {
+        let a = &layout.architecture;
+        let states = a.hops.saturating_sub(1).min(2) * nodes * a.features * self.states.bytes();
+        states + row_blocks(nodes).0 as usize * a.features * size_of::<f32>()
+    }
+
+    /// Two buffers for states, as far as this many hops need them.
+    fn alternating(&self, elements: usize, hops: usize, first_is_copied: bool) -> Result<[Buffer<V, u8>; 2]> {
+        let needed = hops.saturating_sub(if first_is_copied { 1 } else { 2 });
+        let size = |at: usize| if needed > at { elements * self.states.bytes() } else { 0 };
+        Ok([self.allocate(size(0))?, self.allocate(size(1))?])
+    }
+
+    /// Hop 0.
+    fn start(&self, kernels: &Kernels, mut arguments: abi::PropagateStart) -> Result<()> {
+        let (blocks, block_rows) = row_blocks(arguments.rows as usize);
+        arguments.block_rows = block_rows;
+        let shape = Shape::new([u64::from(arguments.cols).div_ceil(32), blocks], [32, abi::HARMONIA_ROW_THREADS / 32]);
+        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row a block.
+        unsafe { self.run(kernels.start[self.states as usize], shape, &arguments) }
+    }
+
+    /// One hop over all rows: short ones at once, long ones by segments.
+    fn hop(&self, kernels: &Kernels, inputs: &DeviceInputs<V>, walk: &Walk<V>, cols: usize, hop: &Hop) -> Result<()> {
+        let rows = inputs.nodes;
+        let (blocks, block_items) = row_blocks(rows);
+        let mut arguments = abi::Propagate {
+            accumulated: hop.accumulated,
+            next: hop.next,
+            partial: hop.partial,
+            state: hop.state,
+            responses: hop.responses,
+            inverse_degree: self.at(&inputs.inverse_degree, 0),
+            hop_weights: hop.hop_weights,
+            begin: self.at(&walk.row_ptr, 0),
+            end: self.at(&walk.row_ptr, 1),
+            col_idx: self.at(&walk.col_idx, 0),
+            weights: walk.weights.as_ref().map_or(null(), |weights| self.at(weights, 0)),
+            items: rows as u64,
+            block_items,
+            cols: cols as u32,
+            group: group(cols),
+            state_scale: hop.state_scale,
+        };
+        self.rows(kernels, blocks, &arguments)?;
+        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &walk.long else { return Ok(()) };
+        let mut sums = self.allocate::<f32>(begin.len() * cols)?;
+        let (segment_blocks, block_items) = row_blocks(begin.len());
+        arguments.partial = self.at_mut(&mut sums, 0);
+        (arguments.begin, arguments.end) = (self.at(begin, 0), self.at(end, 0));
+        (arguments.items, arguments.block_items) = (begin.len() as u64, block_items);
+        self.rows(&PARTIAL, segment_blocks, &arguments)?;
+        let finish = abi::PropagateLong {
+            accumulated: hop.accumulated,
+            next: hop.next,
+            // Behind the rows of the blocks.
+            partial: if hop.partial.is_null() { null_mut() } else { hop.partial.wrapping_add(blocks as usize * cols) },
+            segment_sums: self.at(&sums, 0),
+            responses: hop.responses,
+            inverse_degree: arguments.inverse_degree,
+            hop_weights: hop.hop_weights,
+            long_rows: self.at(long_rows, 0),
+            first_segment: self.at(first_segment, 0),
+            long_row_count: long_rows.len() as u32,
+            cols: cols as u32,
+            state_scale: hop.state_scale,
+        };
+        let shape = Shape::flat(long_rows.len() * cols);
+        // SAFETY: segment sums hold segments x cols, `partial` a row a long row behind those of the blocks.
+        unsafe { self.run(kernels.long[self.states as usize], shape, &finish) }
+    }
+
+    /// The kernel for this many columns.
+    fn rows(&self, kernels: &Kernels, blocks: u64, arguments: &abi::Propagate) -> Result<()> {
+        let cols = arguments.cols as usize;
+        let (names, tiles) = match cols {
+            ..=4 => (&kernels.narrow, 1),
+            5..32 => (&kernels.medium, 1),
+            _ if cols.is_multiple_of(4) && cols >= WIDE4_COLUMNS => (&kernels.wide4, cols.div_ceil(128)),
+            _ => (&kernels.wide, cols.div_ceil(32)),
+        };
+        let shape = Shape::new([tiles as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
+        // SAFETY: the callers' matrices are n x cols, offsets end at col_idx, columns are below n (checked by `Graph`);
+        // buffers are 256-byte aligned, so rows of a multiple of four columns are aligned for four.
+        unsafe { self.run(names[self.states as usize], shape, arguments) }
+    }
+}
+
+/// The power of two that brings `largest` to about [`HALF_SIZE`]; 1 where there is nothing to scale.
+fn half_scale(largest: f32) -> f32 {
+    let exponent = (HALF_SIZE / largest).log2().floor();
+    if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 }
+}
+
+/// (blocks, rows of a block) of the row kernels.
+fn row_blocks(rows: usize) -> (u64, u64) {
+    stretches(rows as u64, u64::from(abi::HARMONIA_ROW_THREADS / 32), ROW_BLOCKS)
+}
+
+/// Lanes that share a row in the kernels for fewer than 32 columns.
+fn group(cols: usize) -> u32 {
+    (cols as u32).next_power_of_two().clamp(8, 32)
+}

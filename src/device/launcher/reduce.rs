@@ -1,0 +1,95 @@
+//! Launches of `kernels/reduce.cu`: the second stage of every reduction.
+
+use super::{Buffer, DeviceMatrix, Driver, Launcher, Shape, THREADS, abi, stretches};
+use crate::error::Result;
+
+/// Rows one part of a column sum adds up.
+const PART_ROWS: u64 = 256;
+/// More parts would not fit the grid; parts grow instead.
+const MOST_PARTS: u64 = 1 << 15;
+
+#[allow(unsafe_code)]
+impl<V: Driver> Launcher<V> {
+    /// out[c] = sum over rows of values[row, c], or += where `accumulate`.
+    ///
+    /// # Safety
+    /// `out` holds `columns` and `values` rows x columns elements of live allocations that do not overlap.
+    pub(super) unsafe fn sum_columns(
+        &self,
+        out: *mut f32,
+        values: *const f32,
+        rows: u64,
+        columns: usize,
+        accumulate: bool,
+    ) -> Result<()> {
+        let sum = |sums: *mut f32, values: *const f32, rows: u64, part_rows: u64, accumulate: bool| {
+            let arguments = abi::ColumnSums {
+                sums,
+                values,
+                rows,
+                part_rows,
+                columns: columns as u64,
+                accumulate: u32::from(accumulate),
+            };
+            let tiles = (columns as u64).div_ceil(u64::from(abi::HARMONIA_SUM_COLUMNS));
+            let block = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
+            // At least one part, so that no rows give zeros.
+            let shape = Shape::new([tiles, rows.div_ceil(part_rows).max(1)], block);
+            // SAFETY: promised by the caller, or allocated below with parts x columns elements.
+            unsafe { self.run("column_sums", shape, &arguments) }
+        };
+        if rows <= 2 * PART_ROWS {
+            return sum(out, values, rows, (2 * PART_ROWS).max(rows), accumulate);
+        }
+        let (parts, part_rows) = stretches(rows, PART_ROWS, MOST_PARTS);
+        let mut partial = self.allocate::<f32>(parts as usize * columns)?;
+        sum(self.at_mut(&mut partial, 0), values, rows, part_rows, false)?;
+        // SAFETY: `partial` holds parts x columns elements; `out` as promised by the caller.
+        unsafe { self.sum_columns(out, self.at(&partial, 0), parts, columns, accumulate) }
+    }
+
+    /// Sum of a few doubles.
+    pub(super) fn total(&self, partial: &Buffer<V, f64>) -> Result<f64> {
+        let mut total = self.allocate::<f64>(1)?;
+        let arguments = abi::Total {
+            total: self.at_mut(&mut total, 0),
+            partial: self.at(partial, 0),
+            length: partial.len() as u64,
+        };
+        // SAFETY: lengths are those of the buffers.
+        unsafe { self.run("total", Shape::new([1, 1], [THREADS, 1]), &arguments)? };
+        Ok(self.fetch(&total)?[0])
+    }
+
+    /// Largest |value / degree of its row|.
+    pub(super) fn largest(&self, values: &DeviceMatrix<V>, inverse_degree: &Buffer<V, f32>) -> Result<f32> {
+        let length = (values.rows * values.cols) as u64;
+        let (blocks, block_length) = stretches(length, 1 << 12, 1 << 10);
+        let mut partial = self.allocate::<f32>(blocks as usize)?;
+        let arguments = abi::Largest {
+            partial: self.at_mut(&mut partial, 0),
+            values: self.at(&values.values, 0),
+            inverse_degree: self.at(inverse_degree, 0),
+            length,
+            block_length,
+            columns: values.cols as u32,
+        };
+        // SAFETY: one partial result a block; the matrix has `length` elements and a degree a row.
+        unsafe { self.run("largest", Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
+        Ok(self.fetch(&partial)?.into_iter().fold(0.0, f32::max))
+    }
+
+    pub(super) fn launch_norm(&self, buffer: &Buffer<V, f32>) -> Result<f64> {
+        let (blocks, block_length) = stretches(buffer.len() as u64, 1 << 12, 1 << 10);
+        let mut partial = self.allocate::<f64>(blocks as usize)?;
+        let arguments = abi::SquareSums {
+            partial: self.at_mut(&mut partial, 0),
+            values: self.at(buffer, 0),
+            length: buffer.len() as u64,
+            block_length,
+        };
+        // SAFETY: one partial sum a block; `length` is the buffer's.
+        unsafe { self.run("square_sums", Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
+        Ok(self.total(&partial)?.sqrt())
+    }
+}

@@ -1,0 +1,84 @@
+//! Launches of `kernels/route.cu`.
+
+use super::{Buffer, Driver, Launcher, Shape, abi};
+use crate::device::Routing;
+use crate::error::{Error, Result};
+use crate::model::Layout;
+
+/// Warps of a block of `route_forward`, where their scores fit shared memory.
+const WARPS: u32 = 4;
+
+#[allow(unsafe_code)]
+impl<V: Driver> Launcher<V> {
+    pub(super) fn launch_route_forward(
+        &self,
+        routing: &mut Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        noise: Option<&Buffer<V, f32>>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let a = &layout.architecture;
+        let bytes = 2 * size_of::<f32>() * a.experts; // of a warp
+        let limit = self.driver.shared_limit();
+        let warps = if bytes * WARPS as usize <= limit { WARPS } else { 1 };
+        if bytes > limit {
+            return Err(Error::Config(format!(
+                "model.experts is {}; kernels route among at most {} experts: lower it, or use --device cpu",
+                a.experts,
+                limit / (2 * size_of::<f32>())
+            )));
+        }
+        let arguments = abi::RouteForward {
+            experts: self.at_mut(&mut routing.experts, 0),
+            gates: self.at_mut(&mut routing.gates, 0),
+            noise_scale: self.at_mut(&mut routing.noise_scale, 0),
+            embeddings: self.at(parameters, layout.embeddings.start),
+            router_gate: self.at(parameters, layout.router_gate.start),
+            router_noise: self.at(parameters, layout.router_noise.start),
+            noise: noise.map_or(std::ptr::null(), |noise| self.at(noise, 0)),
+            features: a.features as u32,
+            expert_count: a.experts as u32,
+            active: a.active as u32,
+            embedding: a.embedding as u32,
+        };
+        let mut shape = Shape::new([(a.features as u64).div_ceil(u64::from(warps)), 1], [32, warps]);
+        shape.shared_bytes = bytes as u32 * warps;
+        // SAFETY: outputs hold d x m, parameters the whole layout, noise d x C; a warp has 2 C floats of shared memory.
+        unsafe { self.run("route_forward", shape, &arguments) }
+    }
+
+    pub(super) fn launch_route_backward(
+        &self,
+        gradient: &mut Buffer<V, f32>,
+        d_gates: &Buffer<V, f32>,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        noise: Option<&Buffer<V, f32>>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let a = &layout.architecture;
+        let arguments = abi::RouteBackward {
+            d_embeddings: self.at_mut(gradient, layout.embeddings.start),
+            d_router_gate: self.at_mut(gradient, layout.router_gate.start),
+            d_router_noise: self.at_mut(gradient, layout.router_noise.start),
+            d_gates: self.at(d_gates, 0),
+            experts: self.at(&routing.experts, 0),
+            gates: self.at(&routing.gates, 0),
+            noise_scale: self.at(&routing.noise_scale, 0),
+            embeddings: self.at(parameters, layout.embeddings.start),
+            router_gate: self.at(parameters, layout.router_gate.start),
+            router_noise: self.at(parameters, layout.router_noise.start),
+            noise: noise.map_or(std::ptr::null(), |noise| self.at(noise, 0)),
+            features: a.features as u32,
+            expert_count: a.experts as u32,
+            active: a.active as u32,
+            embedding: a.embedding as u32,
+        };
+        let router = Shape::new([(a.embedding * a.experts) as u64, 1], [128, 1]);
+        // SAFETY: gradient and parameters hold the whole layout, the routing d x m, noise d x C.
+        unsafe {
+            self.run("route_backward_embeddings", Shape::flat(a.features * a.embedding), &arguments)?;
+            self.run("route_backward_router", router, &arguments)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Every op of a device against the CPU device in f64, which the dense oracle vouches for.
+//!
+//! Each op gets the same inputs on both sides, rounded to f32, so that an error is found in the op that made it.
+//! Gradients start from values that are not zero: an op that overwrites where it should add is found out.
+
+use super::problems::Recipe;
+use super::{assert_close, difference};
+use harmonia::device::cpu::Cpu;
+use harmonia::device::{AdamStep, Device, Dropout, Routing};
+use harmonia::model::Layout;
+use harmonia::seed::{Purpose, Stream};
+
+/// f32 keeps seven digits; sums of some thousand terms in another order may lose two of them.
+pub const TOLERANCE: f64 = 2e-5;
+/// Half keeps 11 bits, and every hop rounds once.
+pub const HALF_TOLERANCE: f64 = 4e-3;
+/// bfloat16 keeps 8 bits.
+pub const BFLOAT_TOLERANCE: f64 = 3e-2;
+
+/// A value on the device under test and on the oracle.
+type Both<A, B> = (A, B);
+
+struct Parity<'a, D: Device<Real = f32>> {
+    device: &'a D,
+    oracle: Cpu<f64>,
+    recipe: &'a Recipe,
+    rng: std::cell::RefCell<harmonia::seed::Rng>,
+}
+
+/// Runs all ops of one problem. `states` is the tolerance of ops that read propagated states.
+pub fn check<D: Device<Real = f32>>(device: &D, recipe: &Recipe, dropout: Option<Dropout>, states: f64) {
+    let parity = Parity {
+        device,
+        oracle: Cpu::new(),
+        recipe,
+        rng: std::cell::RefCell::new(Stream::new(recipe.seed, Purpose::Initialisation, 9).rng()),
+    };
+    parity.run(dropout.as_ref(), states);
+}
+
+impl<D: Device<Real = f32>> Parity<'_, D> {
+    fn run(&self, dropout: Option<&Dropout>, states: f64) {
+        let (device, oracle) = (self.device, &self.oracle);
+        let problem = self.recipe.problem();
+        let (batch, layout) = (problem.batch(), &problem.layout);
+        let a = &layout.architecture;
+        let (nodes, rows) = (batch.transition.nodes(), batch.rows());
+        let inputs = (device.inputs(&batch).unwrap(), oracle.inputs(&batch).unwrap());
+        let parameters = self.upload(&rounded(&problem.parameters));
+        let noise = self.upload(&rounded(&problem.noise));
+
+        // With noise and without.
+        for noise in [None, Some(&noise)] {
+            let mut routing = (routing(device, layout), routing(oracle, layout));
+            device.route_forward(&mut routing.0, &parameters.0, noise.map(|n| &n.0), layout).unwrap();
+            oracle.route_forward(&mut routing.1, &parameters.1, noise.map(|n| &n.1), layout).unwrap();
+            self.same("gates", &routing.0.gates, &routing.1.gates, TOLERANCE);
+            self.same("noise scales", &routing.0.noise_scale, &routing.1.noise_scale, TOLERANCE);
+            let d_gates = self.random(a.features * a.active);
+            let mut gradient = self.random(layout.len());
+            let n = noise.map(|n| &n.0);
+            device.route_backward(&mut gradient.0, &d_gates.0, &routing.0, &parameters.0, n, layout).unwrap();
+            let n = noise.map(|n| &n.1);
+            oracle.route_backward(&mut gradient.1, &d_gates.1, &routing.1, &parameters.1, n, layout).unwrap();
+            self.same("route_backward", &gradient.0, &gradient.1, TOLERANCE);
+        }
+
+        let mut routing = (routing(device, layout), routing(oracle, layout));
+        device.route_forward(&mut routing.0, &parameters.0, Some(&noise.0), layout).unwrap();
+        oracle.route_forward(&mut routing.1, &parameters.1, Some(&noise.1), layout).unwrap();
+
+        let mut hop_weights = (device.zeros(a.hops * a.features).unwrap(), oracle.zeros(a.hops * a.features).unwrap());
+        device.hop_weights_forward(&mut hop_weights.0, &parameters.0, layout).unwrap();
+        oracle.hop_weights_forward(&mut hop_weights.1, &parameters.1, layout).unwrap();
+        self.same("hop_weights_forward", &hop_weights.0, &hop_weights.1, TOLERANCE);
+        let d_hop_weights = self.random(a.hops * a.features);
+        let mut gradient = self.random(layout.len());
+        device.hop_weights_backward(&mut gradient.0, &d_hop_weights.0, &hop_weights.0, &parameters.0, layout).unwrap();
+        oracle.hop_weights_backward(&mut gradient.1, &d_hop_weights.1, &hop_weights.1, &parameters.1, layout).unwrap();
+        self.same("hop_weights_backward", &gradient.0, &gradient.1, TOLERANCE);
+
+        let mut responses = self.random_matrix(nodes, a.features);
+        device.monb_forward(&mut responses.0, &inputs.0, &routing.0, &parameters.0, dropout, layout).unwrap();
+        oracle.monb_forward(&mut responses.1, &inputs.1, &routing.1, &parameters.1, dropout, layout).unwrap();
+        self.same_matrix("monb_forward", &responses.0, &responses.1, TOLERANCE);
+        let d_responses = self.random_matrix(nodes, a.features);
+        let mut gradient = self.random(layout.len());
+        let mut d_gates = self.random(a.features * a.active);
+        let (g, d) = (&mut gradient.0, &mut d_gates.0);
+        device.monb_backward(g, d, &d_responses.0, &inputs.0, &routing.0, &parameters.0, dropout, layout).unwrap();
+        let (g, d) = (&mut gradient.1, &mut d_gates.1);
+        oracle.monb_backward(g, d, &d_responses.1, &inputs.1, &routing.1, &parameters.1, dropout, layout).unwrap();
+        self.same("monb_backward", &gradient.0, &gradient.1, TOLERANCE);
+        self.same("d_gates", &d_gates.0, &d_gates.1, TOLERANCE);
+
+        let responses = self.random_matrix(nodes, a.features);
+        let mut state = self.random_matrix(nodes, a.features);
+        device.propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
+        oracle.propagate_forward(&mut state.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
+        self.same_matrix("propagate_forward", &state.0, &state.1, states);
+        let mut gradient = self.random_matrix(nodes, a.features);
+        let mut d_theta = self.random(a.hops * a.features);
+        device.propagate_backward(&mut gradient.0, &mut d_theta.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
+        oracle.propagate_backward(&mut gradient.1, &mut d_theta.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
+        self.same_matrix("propagate_backward", &gradient.0, &gradient.1, states);
+        self.same("d_hop_weights", &d_theta.0, &d_theta.1, states);
+
+        let mut state = self.random_matrix(nodes, a.features);
+        let mut logits = self.random(rows * a.outputs);
+        device.readout_forward(&mut logits.0, &state.0, &parameters.0, &inputs.0, layout).unwrap();
+        oracle.readout_forward(&mut logits.1, &state.1, &parameters.1, &inputs.1, layout).unwrap();
+        self.same("readout_forward", &logits.0, &logits.1, TOLERANCE);
+
+        let logits = self.random(rows * a.outputs);
+        let mut d_logits = self.random(rows * a.outputs);
+        let loss = device.loss(&mut d_logits.0, &logits.0, &inputs.0).unwrap();
+        let expected = oracle.loss(&mut d_logits.1, &logits.1, &inputs.1).unwrap();
+        assert!((loss - expected).abs() <= TOLERANCE * expected.max(1.0), "{loss} {expected} {:?}", self.recipe);
+        self.same("d_logits", &d_logits.0, &d_logits.1, TOLERANCE);
+
+        let d_logits = self.random(rows * a.outputs);
+        let mut gradient = self.random(layout.len());
+        let (g, s) = (&mut gradient.0, &mut state.0);
+        device.readout_backward(g, s, &d_logits.0, &parameters.0, &inputs.0, layout).unwrap();
+        let (g, s) = (&mut gradient.1, &mut state.1);
+        oracle.readout_backward(g, s, &d_logits.1, &parameters.1, &inputs.1, layout).unwrap();
+        self.same("readout_backward", &gradient.0, &gradient.1, TOLERANCE);
+        self.same_matrix("d_state", &state.0, &state.1, TOLERANCE);
+
+        let (norm, expected) = (device.norm(&gradient.0).unwrap(), oracle.norm(&gradient.1).unwrap());
+        assert!((norm - expected).abs() <= TOLERANCE * expected, "norm {norm}, expected {expected}");
+        for decoupled in [false, true] {
+            let [mut p, mut m] = [(); 2].map(|()| self.random(layout.len()));
+            // A second moment is never negative.
+            let mut v = self.upload(&vec![0.25; layout.len()]);
+            let (learning_rate, weight_decay) = (1e-2, 1e-2);
+            let step = AdamStep { learning_rate, weight_decay, decoupled, step: 3, gradient_scale: 0.7 };
+            device.adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, step).unwrap();
+            oracle.adam(&mut p.1, &mut m.1, &mut v.1, &gradient.1, step).unwrap();
+            self.same("adam: parameters", &p.0, &p.1, TOLERANCE);
+            self.same("adam: first moment", &m.0, &m.1, TOLERANCE);
+            self.same("adam: second moment", &v.0, &v.1, TOLERANCE);
+        }
+    }
+
+    fn upload(&self, values: &[f32]) -> Both<D::Buffer, Vec<f64>> {
+        (self.device.upload(values).unwrap(), widened(values))
+    }
+
+    /// Numbers in [-1, 1).
+    fn numbers(&self, length: usize) -> Vec<f32> {
+        (0..length).map(|_| (2.0 * self.rng.borrow_mut().uniform() - 1.0) as f32).collect()
+    }
+
+    fn random(&self, length: usize) -> Both<D::Buffer, Vec<f64>> {
+        self.upload(&self.numbers(length))
+    }
+
+    fn random_matrix(&self, rows: usize, cols: usize) -> Both<D::Matrix, <Cpu<f64> as Device>::Matrix> {
+        let values = self.numbers(rows * cols);
+        let oracle = self.oracle.upload_matrix(&widened(&values), cols).unwrap();
+        (self.device.upload_matrix(&values, cols).unwrap(), oracle)
+    }
+
+    #[track_caller]
+    fn same(&self, what: &str, found: &D::Buffer, expected: &[f64], tolerance: f64) {
+        let found = self.device.download(found).unwrap();
+        assert_close(what, &found, expected, tolerance, self.recipe);
+    }
+
+    #[track_caller]
+    fn same_matrix(&self, what: &str, found: &D::Matrix, expected: &<Cpu<f64> as Device>::Matrix, tolerance: f64) {
+        let found = self.device.download_matrix(found).unwrap();
+        assert_close(what, &found, &expected.to_row_major(), tolerance, self.recipe);
+    }
+}
+
+fn routing<D: Device>(device: &D, layout: &Layout) -> Routing<D> {
+    let slots = layout.architecture.features * layout.architecture.active;
+    Routing {
+        experts: device.indices(slots).unwrap(),
+        gates: device.zeros(slots).unwrap(),
+        noise_scale: device.zeros(slots).unwrap(),
+    }
+}
+
+fn rounded(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&value| value as f32).collect()
+}
+
+fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| f64::from(value)).collect()
+}
+
+/// Asserts that `difference` itself can fail.
+#[test]
+fn a_difference_is_seen() {
+    assert!(difference(&[1.0f32, f32::NAN], &[1.0, 2.0]).is_infinite());
+    assert!(difference(&[1.0f32, 2.1], &[1.0, 2.0]) > TOLERANCE);
+}

@@ -1,0 +1,108 @@
+//! The CUDA kernels compute what the CPU device computes: every op, over shapes chosen to hit every kernel and every
+//! edge (one node, one feature, widths around 4, 32, 96 and 128, rows without entries, hubs, graphs and nodes).
+//!
+//! On the host always; on a GPU where there is one.
+
+mod common;
+
+use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
+use common::problems::{Recipe, Task, Values};
+use harmonia::config::States;
+use harmonia::datasets::Level;
+use harmonia::device::host::Host;
+use harmonia::device::launcher::{Driver, Launcher};
+use harmonia::device::{Dropout, DropoutPlace};
+use harmonia::graph::{Direction, Walk};
+use harmonia::model::HopWeights;
+use harmonia::seed::{Purpose, Stream};
+
+/// Small problems, one for each thing that can differ.
+fn recipes() -> Vec<Recipe> {
+    let base = Recipe { hidden: vec![16, 8], bases: 8, ..Recipe::default() };
+    let walk = |self_loops, lazy| Walk { self_loops, lazy };
+    vec![
+        base.clone(),
+        Recipe { seed: 2, nodes: 1, features: 1, hops: 1, task: Task::Binary, ..base.clone() },
+        Recipe { seed: 3, nodes: 2, features: 2, hops: 2, experts: 1, active: 1, ..base.clone() },
+        Recipe { seed: 4, nodes: 33, features: 4, task: Task::Classes(40), embedding: 5, ..base.clone() },
+        Recipe { seed: 5, nodes: 130, features: 5, weighted: true, hops: 5, task: Task::Multi(3), ..base.clone() },
+        Recipe { seed: 6, nodes: 61, features: 31, direction: Direction::Directed, active: 3, ..base.clone() },
+        Recipe { seed: 7, nodes: 70, features: 33, direction: Direction::Directed, weighted: true, ..base.clone() },
+        Recipe { seed: 8, nodes: 40, features: 100, walk: walk(true, false), experts: 5, ..base.clone() },
+        Recipe { seed: 9, nodes: 25, features: 132, walk: walk(false, true), weighted: true, ..base.clone() },
+        Recipe { seed: 10, nodes: 45, graphs: 7, features: 9, level: Level::Graph, ..base.clone() },
+        Recipe { seed: 11, nodes: 45, graphs: 4, features: 17, values: Values::Few(3), ..base.clone() },
+        Recipe { seed: 12, nodes: 300, features: 3, hop_weights: HopWeights::Free, hops: 4, ..base.clone() },
+        // Experts of other shapes.
+        Recipe { seed: 13, nodes: 150, features: 9, hidden: vec![64, 32], bases: 64, experts: 4, ..base.clone() },
+        Recipe { seed: 14, nodes: 50, features: 3, hidden: vec![64, 32], bases: 3, active: 1, ..base.clone() },
+        Recipe { seed: 15, nodes: 40, features: 10, hidden: vec![7], bases: 3, ..base.clone() },
+        Recipe { seed: 16, nodes: 37, features: 4, hidden: vec![], bases: 2, ..base.clone() },
+        Recipe { seed: 17, nodes: 35, features: 3, hidden: vec![9, 4, 6], bases: 5, ..base.clone() },
+        Recipe { seed: 18, nodes: 20, features: 40, experts: 70, active: 40, hidden: vec![3], ..base.clone() },
+        // Too wide for shared memory.
+        Recipe { seed: 19, nodes: 34, features: 2, hidden: vec![300, 40], bases: 2, ..base },
+    ]
+}
+
+/// Hubs with more neighbours than a row kernel takes at once, for every width class.
+fn hubs() -> Vec<Recipe> {
+    let hub = |seed, features, direction, weighted| Recipe {
+        seed,
+        nodes: 2600,
+        features,
+        direction,
+        weighted,
+        hub: 2500,
+        hops: 3,
+        active: 1,
+        hidden: vec![2],
+        task: Task::Binary,
+        ..Recipe::default()
+    };
+    vec![
+        hub(31, 3, Direction::Undirected, false),
+        hub(32, 6, Direction::Directed, true),
+        hub(33, 33, Direction::Directed, false),
+        hub(34, 96, Direction::Undirected, true),
+    ]
+}
+
+fn dropouts() -> [Dropout; 3] {
+    [DropoutPlace::Input, DropoutPlace::Feature, DropoutPlace::Hidden].map(|place| Dropout {
+        place,
+        rate: 0.4,
+        stream: Stream::new(5, Purpose::Dropout, 77),
+    })
+}
+
+/// Everything, on one driver.
+fn suite<V: Driver>(driver: impl Fn() -> V) {
+    let device = Launcher::new(driver(), States::F32);
+    for recipe in recipes().iter().chain(&hubs()) {
+        check(&device, recipe, None, TOLERANCE);
+    }
+    masks(&device);
+    for (states, tolerance) in [(States::F16, HALF_TOLERANCE), (States::Bf16, BFLOAT_TOLERANCE)] {
+        let device = Launcher::new(driver(), states);
+        for recipe in recipes().iter().filter(|recipe| recipe.seed < 13).chain(&hubs()) {
+            check(&device, recipe, None, tolerance);
+        }
+    }
+}
+
+/// Masks are the same bits as on the CPU.
+fn masks<V: Driver>(device: &Launcher<V>) {
+    for dropout in dropouts() {
+        for seed in [5, 8, 13, 17] {
+            let recipes = recipes();
+            let recipe = recipes.iter().find(|recipe| recipe.seed == seed).unwrap();
+            check(device, recipe, Some(dropout), TOLERANCE);
+        }
+    }
+}
+
+#[test]
+fn every_op_agrees_on_the_host() {
+    suite(|| Host::new().unwrap());
+}
