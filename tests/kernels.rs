@@ -9,9 +9,10 @@ use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
 use common::problems::{Recipe, Task, Values};
 use harmonia::config::States;
 use harmonia::datasets::Level;
+use harmonia::device::cuda::{self, Cuda};
 use harmonia::device::host::Host;
 use harmonia::device::launcher::{Driver, Launcher};
-use harmonia::device::{Dropout, DropoutPlace};
+use harmonia::device::{Device, Dropout, DropoutPlace, Routing};
 use harmonia::graph::{Direction, Walk};
 use harmonia::model::HopWeights;
 use harmonia::seed::{Purpose, Stream};
@@ -105,4 +106,28 @@ fn masks<V: Driver>(device: &Launcher<V>) {
 #[test]
 fn every_op_agrees_on_the_host() {
     suite(|| Host::new().unwrap());
+}
+
+#[test]
+fn every_op_agrees_on_a_gpu() {
+    match cuda::devices() {
+        Ok(devices) if !devices.is_empty() => suite(|| Cuda::new(0).unwrap()),
+        _ => println!("skipped: no CUDA device"),
+    }
+}
+
+#[test]
+fn a_model_too_large_for_the_kernels_is_refused() {
+    let device = Launcher::new(Host::new().unwrap(), States::F32);
+    let recipe = Recipe { experts: 20_000, active: 1, hidden: vec![1], bases: 1, ..Recipe::default() };
+    let layout = &recipe.problem().layout;
+    let slots = layout.architecture.features;
+    let mut routing = Routing {
+        experts: device.indices(slots).unwrap(),
+        gates: device.zeros(slots).unwrap(),
+        noise_scale: device.zeros(slots).unwrap(),
+    };
+    let parameters = device.zeros(layout.len()).unwrap();
+    let error = device.route_forward(&mut routing, &parameters, None, layout).unwrap_err().to_string();
+    assert!(error.contains("model.experts is 20000"), "{error}");
 }

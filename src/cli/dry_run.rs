@@ -2,25 +2,25 @@
 
 use crate::config::Config;
 use crate::datasets::{Dataset, Level};
-use crate::device::cpu::Cpu;
+use crate::device::Device;
 use crate::error::Result;
-use crate::model::{Layout, memory_plan};
+use crate::model::{Layout, MemoryPlan};
 use serde_json::json;
 
 /// What `--dry-run` prints.
-pub fn text(config: &Config, dataset: &Dataset, as_json: bool) -> Result<String> {
+pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Dataset, as_json: bool) -> Result<String> {
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    let plan = memory_plan(&Cpu::<f32>::new(), &layout, dataset, config);
-    let total: usize = plan.iter().map(|(_, bytes)| bytes).sum();
+    let plan = MemoryPlan::new(device, &layout, dataset, config);
+    let total: usize = plan.buffers().map(|(_, bytes)| bytes).sum();
     if as_json {
         let groups: serde_json::Map<_, _> =
             layout.counts().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect();
         let buffers: serde_json::Map<_, _> =
-            plan.iter().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
+            plan.buffers().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
         let text = json!({
-            "dataset": dataset.name, "preset": config.preset, "config": config,
+            "dataset": dataset.name, "preset": config.preset, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
-            "memory_bytes": total, "memory_bytes_by_buffer": buffers,
+            "memory_bytes": total, "device_memory_bytes": plan.device_bytes(), "memory_bytes_by_buffer": buffers,
         });
         return Ok(format!("{text:#}\n"));
     }
@@ -43,9 +43,9 @@ pub fn text(config: &Config, dataset: &Dataset, as_json: bool) -> Result<String>
     for (name, count) in layout.counts() {
         out += &format!("{name:<28}{count:>14}\n");
     }
-    out += &format!("{:<28}{:>14}\n\n# planned memory\n", "total", layout.len());
-    for (name, bytes) in &plan {
-        out += &format!("{name:<28}{:>14}\n", mebibytes(*bytes));
+    out += &format!("{:<28}{:>14}\n\n# planned memory, {}\n", "total", layout.len(), device.name());
+    for (name, bytes) in plan.buffers() {
+        out += &format!("{name:<28}{:>14}\n", mebibytes(bytes));
     }
     out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
     Ok(out)

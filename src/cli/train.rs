@@ -1,14 +1,14 @@
 //! `harmonia-train`, `harmonia train`: the main job.
 
+use super::machine::Machine;
 use super::settings::{Settings, integer};
 use super::{dry_run, machine, progress::Progress, say, summary};
 use crate::config::{Config, Layers};
 use crate::datasets::{self, Dataset};
 use crate::device::Device;
-use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::model::Layout;
+use crate::model::{Layout, MemoryPlan};
 use crate::train::Session;
 use crate::train::run_directory::{self, RunDirectory};
 use clap::Args;
@@ -41,7 +41,7 @@ pub struct Arguments {
     /// Most epochs
     #[arg(long, value_name = "N")]
     epochs: Option<u64>,
-    /// Where to compute: auto or cpu
+    /// Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:N, or host (the CUDA kernels on the CPU; slow)
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Threads (0: one a core); results do not depend on it
@@ -74,19 +74,30 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if let Some(threads) = arguments.threads {
         config.run.threads = threads;
     }
-    machine::check_device(&config.run.device)?;
-    machine::with_threads(config.run.threads, || run_with(&arguments, config))?
+    machine::with_threads(config.run.threads, || match machine::open(&config.run.device, config.engine)? {
+        Machine::Cpu(device, reason) => {
+            if let Some(reason) = reason {
+                eprintln!("note: computing on the CPU; {reason}");
+            }
+            run_on(&device, &arguments, config)
+        }
+        Machine::Cuda(device) => run_on(&*device, &arguments, config),
+        Machine::Host(device) => {
+            eprintln!("note: --device host runs CUDA kernels one thread after the other; --device cpu is far faster");
+            run_on(&device, &arguments, config)
+        }
+    })?
 }
 
-fn run_with(arguments: &Arguments, mut config: Config) -> Result<()> {
+fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: Config) -> Result<()> {
     let dataset = datasets::load(&config.data, config.run.seed)?;
     if arguments.dry_run {
-        return say(&dry_run::text(&config, &dataset, arguments.json)?);
+        return say(&dry_run::text(device, &config, &dataset, arguments.json)?);
     }
     // Everything that can be wrong is found out before files are made.
-    Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    MemoryPlan::new(device, &layout, &dataset, &config).check(device)?;
     make_paths_absolute(&mut config);
-    let device = Cpu::<f32>::new();
     let stop = catch_signals()?;
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
@@ -101,7 +112,7 @@ fn run_with(arguments: &Arguments, mut config: Config) -> Result<()> {
     } else {
         announce(&config, &dataset, &device.name(), &root);
     }
-    let session = Session { device: &device, config: &config, stop: &stop };
+    let session = Session { device, config: &config, stop: &stop };
     let outcome = session.run(dataset, Some(&root), &mut Progress::new(config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }

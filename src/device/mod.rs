@@ -1,10 +1,11 @@
 //! Where the arithmetic happens: one trait, one method an op.
 //!
 //! [`crate::model`] writes the forward and backward pass once over [`Device`]. The native CPU implementation is
-//! [`cpu::Cpu`]; [`launcher::Launcher`] runs the CUDA kernels, on the CPU ([`host`]) too. Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to
+//! [`cpu::Cpu`]; [`launcher::Launcher`] runs the CUDA kernels, on a GPU ([`cuda`]) or on the CPU ([`host`]). Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to
 //! (`+=`), activations are overwritten (`=`).
 
 pub mod cpu;
+pub mod cuda;
 pub mod gemm;
 pub mod host;
 pub mod launcher;
@@ -110,10 +111,10 @@ pub trait Device: Sync {
 
     /// For people.
     fn name(&self) -> String;
+    /// Whether batches are copied to the device, so that a plan counts them twice.
+    fn copies(&self) -> bool;
     /// Free bytes of the device's own memory; `None` where it works in the host's.
-    fn free_bytes(&self) -> Result<Option<usize>> {
-        Ok(None)
-    }
+    fn free_bytes(&self) -> Result<Option<usize>>;
     /// Makes a batch resident.
     fn inputs(&self, batch: &Batch) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.

@@ -67,6 +67,14 @@ impl<T: Real> Device for Cpu<T> {
         format!("cpu ({threads} thread{}, SIMD {})", if threads == 1 { "" } else { "s" }, instruction_set())
     }
 
+    fn copies(&self) -> bool {
+        false
+    }
+
+    fn free_bytes(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
     fn inputs(&self, batch: &Batch) -> Result<CpuInputs<T>> {
         Ok(CpuInputs::new(batch))
     }

@@ -130,6 +130,10 @@ impl<V: Driver> Device for Launcher<V> {
         self.driver.name()
     }
 
+    fn copies(&self) -> bool {
+        true
+    }
+
     fn free_bytes(&self) -> Result<Option<usize>> {
         self.driver.free_bytes()
     }

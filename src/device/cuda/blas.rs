@@ -1,0 +1,91 @@
+//! GEMM by cuBLAS, in plain fp32.
+
+use super::context::Stream;
+use super::error::check_cublas;
+use super::library;
+use crate::device::launcher::Gemm;
+use crate::error::{Error, Result};
+use cudarc::cublas::sys::{self, cublasHandle_t, cublasOperation_t};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// A handle of cuBLAS, bound to the stream. One stream and no atomics: the same product gives the same bits twice.
+pub(super) struct Blas {
+    stream: Arc<Stream>,
+    handle: cublasHandle_t,
+}
+
+// SAFETY: a handle may move between threads; the context is made current before each use.
+unsafe impl Send for Blas {}
+
+impl Blas {
+    pub(super) fn new(stream: &Arc<Stream>) -> Result<Blas> {
+        library::cublas()?;
+        stream.enter()?;
+        let mut handle: cublasHandle_t = std::ptr::null_mut();
+        // SAFETY: the library is there and the context current; the stream outlives the handle. `Blas` owns the handle from
+        // the moment it exists.
+        unsafe {
+            check_cublas(sys::cublasCreate_v2(&mut handle), "start cuBLAS")?;
+            let blas = Blas { stream: stream.clone(), handle };
+            check_cublas(sys::cublasSetStream_v2(handle, stream.raw.cast()), "give cuBLAS the stream")?;
+            // The default is fp32 without TF32.
+            check_cublas(sys::cublasSetMathMode(handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH), "set up cuBLAS")?;
+            let atomics = sys::cublasAtomicsMode_t::CUBLAS_ATOMICS_NOT_ALLOWED;
+            check_cublas(sys::cublasSetAtomicsMode(handle, atomics), "set up cuBLAS")?;
+            Ok(blas)
+        }
+    }
+
+    /// cuBLAS is column-major. Row-major C = A B is column-major C^T = B^T A^T, of the same bytes: operands trade places.
+    ///
+    /// # Safety
+    /// As [`crate::device::launcher::Driver::gemm`].
+    pub(super) unsafe fn gemm(&mut self, product: &Gemm) -> Result<()> {
+        let Gemm { m, n, k, .. } = *product;
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        let int = |size: usize| {
+            c_int::try_from(size).map_err(|_| {
+                Error::Device(format!("a matrix product of {m} x {k} by {k} x {n} is too large for cuBLAS"))
+            })
+        };
+        let operation =
+            |transpose| if transpose { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N };
+        // Lengths of the stored rows.
+        let row_a = int(if product.transpose_a { m } else { k }.max(1))?;
+        let row_b = int(if product.transpose_b { k } else { n }.max(1))?;
+        let alpha = 1.0f32;
+        self.stream.enter()?;
+        // SAFETY: the matrices are where the caller says; the handle is alive; alpha and beta are read during the call.
+        let status = unsafe {
+            sys::cublasSgemm_v2(
+                self.handle,
+                operation(product.transpose_b),
+                operation(product.transpose_a),
+                int(n)?,
+                int(m)?,
+                int(k)?,
+                &alpha,
+                product.b as *const f32,
+                row_b,
+                product.a as *const f32,
+                row_a,
+                &product.beta,
+                product.c as *mut f32,
+                int(n)?,
+            )
+        };
+        check_cublas(status, format_args!("multiply {m} x {k} by {k} x {n} on {}", self.stream.name))
+    }
+}
+
+impl Drop for Blas {
+    fn drop(&mut self) {
+        if self.stream.enter().is_ok() {
+            // SAFETY: created once, destroyed once.
+            let _ = unsafe { sys::cublasDestroy_v2(self.handle) };
+        }
+    }
+}

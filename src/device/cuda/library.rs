@@ -1,0 +1,175 @@
+//! Are the CUDA libraries there? cudarc opens them on first use and panics where one, or a function of one, is missing;
+//! so everything here asks first, and answers with a message.
+//!
+//! A library the system's loader does not find is looked for in `HARMONIA_CUDA_LIB` (before the system),
+//! then below `CUDA_HOME` and `CUDA_PATH`, then, under cargo, in `.cuda/lib` of the project. It is opened by its path and
+//! kept open; cudarc's own request for the same name then gets the open one.
+
+use crate::error::{Error, Result};
+use cudarc::{cublas, driver, nvrtc};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// All functions of the driver called here. All exist since CUDA 11.2.
+const DRIVER: &[&str] = &[
+    "cuCtxSetCurrent",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetDefaultMemPool",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
+    "cuDriverGetVersion",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventElapsedTime",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAllocAsync",
+    "cuMemAlloc_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemHostAlloc",
+    "cuMemPoolGetAttribute",
+    "cuMemPoolSetAttribute",
+    "cuMemPoolTrimTo",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+];
+
+/// All functions of cuBLAS called here.
+const CUBLAS: &[&str] = &[
+    "cublasCreate_v2",
+    "cublasDestroy_v2",
+    "cublasGetStatusName",
+    "cublasGetStatusString",
+    "cublasSetAtomicsMode",
+    "cublasSetMathMode",
+    "cublasSetStream_v2",
+    "cublasSgemm_v2",
+];
+
+/// All functions of NVRTC called here.
+const NVRTC: &[&str] = &[
+    "nvrtcCompileProgram",
+    "nvrtcCreateProgram",
+    "nvrtcDestroyProgram",
+    "nvrtcGetCUBIN",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetErrorString",
+    "nvrtcGetNumSupportedArchs",
+    "nvrtcGetPTX",
+    "nvrtcGetPTXSize",
+    "nvrtcGetProgramLog",
+    "nvrtcGetProgramLogSize",
+    "nvrtcGetSupportedArchs",
+    "nvrtcVersion",
+];
+
+/// The driver can be called.
+pub(super) fn driver() -> Result<()> {
+    static CHECKED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    let check = || {
+        // SAFETY: opening the driver's library runs its initialisation, which has no requirements.
+        if !unsafe { driver::sys::is_culib_present() } {
+            // SAFETY: as above.
+            let reason = unsafe { libloading::Library::new("libcuda.so.1") }.err().map(|error| error.to_string());
+            let reason =
+                reason.filter(|reason| !reason.contains("No such file") && Path::new("/dev/nvidiactl").exists());
+            return Err(format!(
+                "no NVIDIA driver (libcuda.so.1 was not found{}): install the driver of the GPU, or use --device cpu",
+                reason.map_or(String::new(), |reason| format!(": {reason}"))
+            ));
+        }
+        // SAFETY: the library is there; symbols are only looked up.
+        let missing = |name: &&&str| unsafe { driver::sys::culib().get::<*const ()>(name.as_bytes()) }.is_err();
+        match DRIVER.iter().find(missing) {
+            Some(name) => {
+                Err(format!("the NVIDIA driver is too old (it has no {name}): update it, or use --device cpu"))
+            }
+            None => Ok(()),
+        }
+    };
+    CHECKED.get_or_init(check).clone().map_err(Error::Device)
+}
+
+/// cuBLAS can be called.
+pub(super) fn cublas() -> Result<()> {
+    static CHECKED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    let check = || {
+        // SAFETY: see `driver`.
+        if !find("cublas", || unsafe { cublas::sys::is_culib_present() }) {
+            return Err("libcublas was not found: install the CUDA toolkit, or `pip install nvidia-cublas` and set \
+                        HARMONIA_CUDA_LIB to the directory with libcublas.so"
+                .to_string());
+        }
+        // SAFETY: see `driver`.
+        let missing = |name: &&&str| unsafe { cublas::sys::culib().get::<*const ()>(name.as_bytes()) }.is_err();
+        CUBLAS.iter().find(missing).map_or(Ok(()), |name| Err(format!("libcublas is too old: it has no {name}")))
+    };
+    CHECKED.get_or_init(check).clone().map_err(Error::Device)
+}
+
+/// NVRTC can be called.
+pub(super) fn nvrtc() -> Result<()> {
+    static CHECKED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    let check = || {
+        // SAFETY: see `driver`.
+        if !find("nvrtc", || unsafe { nvrtc::sys::is_culib_present() }) {
+            return Err(
+                "libnvrtc was not found: install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` and set \
+                        HARMONIA_CUDA_LIB to the directory with libnvrtc.so"
+                    .to_string(),
+            );
+        }
+        // SAFETY: see `driver`.
+        let missing = |name: &&&str| unsafe { nvrtc::sys::culib().get::<*const ()>(name.as_bytes()) }.is_err();
+        NVRTC.iter().find(missing).map_or(Ok(()), |name| Err(format!("libnvrtc is too old: it has no {name}")))
+    };
+    CHECKED.get_or_init(check).clone().map_err(Error::Device)
+}
+
+/// Whether cudarc will find a library, after opening it from one of our places where that helps.
+fn find(stem: &str, present: impl Fn() -> bool) -> bool {
+    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    if let Some(named) = directory("HARMONIA_CUDA_LIB") {
+        open(stem, &named);
+    }
+    if present() {
+        return true;
+    }
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(directory);
+    let toolkits = homes.flat_map(|home| [home.join("lib64"), home.join("lib")]);
+    let project = directory("CARGO_MANIFEST_DIR").map(|project| project.join(".cuda/lib"));
+    toolkits.chain(project).any(|place| open(stem, &place)) && present()
+}
+
+/// Opens the newest `lib{stem}.so*` of a directory, for good.
+fn open(stem: &str, directory: &Path) -> bool {
+    let prefix = format!("lib{stem}.so");
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    // SAFETY: the CUDA libraries can be opened at any time; they are never closed again.
+    paths.iter().rev().any(|path| unsafe { libloading::Library::new(path) }.map(std::mem::forget).is_ok())
+}

@@ -1,0 +1,209 @@
+//! NVIDIA GPUs: the driver, cuBLAS and NVRTC through cudarc.
+//!
+//! Nothing of CUDA is needed to build this or to run the rest; all libraries are opened at run time, and what is missing is
+//! said in words. One context, one stream: work happens in the order it is asked for, from whichever thread.
+//!
+//! `HARMONIA_CUDA_SYNC=1` waits after each launch, so that an error names the kernel that caused it.
+
+#![allow(unsafe_code)] // calls of C
+
+mod blas;
+mod context;
+mod error;
+mod library;
+mod memory;
+mod module;
+pub mod nvrtc;
+
+use crate::device::launcher::{Driver, Gemm, Launch};
+use crate::error::{Error, Result};
+use blas::Blas;
+pub use context::{DeviceInfo, device_count, devices};
+use context::{Stream, check};
+use cudarc::driver::sys;
+pub use memory::Memory;
+use memory::Staging;
+use module::Module;
+pub use module::{Embedded, embedded};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A CUDA device that runs the kernels.
+pub struct Cuda {
+    // Each holds the stream, which goes last.
+    module: Module,
+    blas: Mutex<Blas>,
+    staging: Mutex<Staging>,
+    stream: Arc<Stream>,
+    sync: bool,
+}
+
+impl Cuda {
+    /// Opens a device and loads the kernels.
+    ///
+    /// # Errors
+    /// There is no driver, no such device, no cuBLAS, or no form of the kernels that this driver and device can run.
+    pub fn new(device: usize) -> Result<Cuda> {
+        let stream = Arc::new(Stream::new(device)?);
+        Ok(Cuda {
+            module: Module::new(&stream)?,
+            blas: Mutex::new(Blas::new(&stream)?),
+            staging: Mutex::new(Staging::new(&stream)?),
+            stream,
+            sync: std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0"),
+        })
+    }
+
+    /// What people need to know of the device.
+    pub fn info(&self) -> DeviceInfo {
+        self.stream.info()
+    }
+
+    /// Where the kernels came from, as in "fatbin sm_89" or "NVRTC 13.4 sm_89, cached".
+    pub fn kernel_origin(&self) -> &str {
+        &self.module.origin
+    }
+
+    /// Waits for everything asked for so far.
+    ///
+    /// # Errors
+    /// Some of it failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.stream.synchronize()
+    }
+
+    /// Milliseconds the device spends on what `work` asks for.
+    ///
+    /// # Errors
+    /// `work` fails, or the device.
+    pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
+        let (begin, end) = (Event::new(&self.stream)?, Event::new(&self.stream)?);
+        begin.record()?;
+        work()?;
+        end.record()?;
+        self.stream.synchronize()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: `library::driver` has seen this function, whose signature never changed (cudarc has its successor only,
+        // which older drivers lack). Both events are alive, belong to the current context, and have passed.
+        let code = unsafe {
+            sys::culib()
+                .get::<unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult>(
+                    "cuEventElapsedTime",
+                )
+                .map(|elapsed| elapsed(&mut milliseconds, begin.raw, end.raw))
+                .map_err(|error| Error::Device(format!("cannot take the time: {error}")))?
+        };
+        self.stream.check(code, "take the time")?;
+        Ok(milliseconds)
+    }
+}
+
+impl Driver for Cuda {
+    type Memory = Memory;
+
+    fn name(&self) -> String {
+        self.stream.name.clone()
+    }
+
+    fn shared_limit(&self) -> usize {
+        self.stream.limits.shared
+    }
+
+    fn free_bytes(&self) -> Result<Option<usize>> {
+        Ok(Some(self.stream.memory()?.0))
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Memory> {
+        Memory::new(&self.stream, bytes)
+    }
+
+    fn address(&self, memory: &Memory) -> u64 {
+        memory.address
+    }
+
+    fn size(&self, memory: &Memory) -> usize {
+        memory.size
+    }
+
+    fn write(&self, memory: &mut Memory, bytes: &[u8]) -> Result<()> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).write(memory, bytes)
+    }
+
+    fn read(&self, bytes: &mut [u8], memory: &Memory) -> Result<()> {
+        memory.read(bytes)
+    }
+
+    fn clear(&self, memory: &mut Memory) -> Result<()> {
+        memory.clear()
+    }
+
+    unsafe fn launch(&self, launch: &Launch) -> Result<()> {
+        if launch.grid.contains(&0) {
+            return Ok(()); // no blocks, no work
+        }
+        self.stream.enter()?;
+        let function = self.module.function(launch.kernel)?;
+        function.check(launch, &self.stream.limits)?;
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
+        let mut arguments = [launch.arguments.cast_mut()];
+        let none = std::ptr::null_mut::<*mut c_void>();
+        // SAFETY: sizes are within the limits of device and kernel. The driver copies the one argument, a struct as the caller
+        // promises, before it returns; the caller answers for the pointers in it.
+        let code = unsafe {
+            sys::cuLaunchKernel(
+                function.raw,
+                grid_x,
+                grid_y,
+                grid_z,
+                block_x,
+                block_y,
+                block_z,
+                launch.shared_bytes,
+                self.stream.raw,
+                arguments.as_mut_ptr(),
+                none,
+            )
+        };
+        // A code that an earlier kernel left behind must name that one.
+        self.stream.check(code, format_args!("launch kernel `{}`", launch.kernel))?;
+        self.stream.remember_kernel(launch.kernel);
+        if self.sync { self.stream.synchronize() } else { Ok(()) }
+    }
+
+    unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
+        let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: as the caller promises.
+        unsafe { blas.gemm(product) }
+    }
+}
+
+/// A point in the stream.
+struct Event<'a> {
+    stream: &'a Stream,
+    raw: sys::CUevent,
+}
+
+impl Event<'_> {
+    fn new(stream: &Stream) -> Result<Event<'_>> {
+        stream.enter()?;
+        let mut raw: sys::CUevent = std::ptr::null_mut();
+        // SAFETY: the context is current and `raw` outlives the call.
+        check(unsafe { sys::cuEventCreate(&mut raw, 0) }, "make an event")?;
+        Ok(Event { stream, raw })
+    }
+
+    fn record(&self) -> Result<()> {
+        self.stream.enter()?;
+        // SAFETY: event and stream are alive and of the current context.
+        self.stream.check(unsafe { sys::cuEventRecord(self.raw, self.stream.raw) }, "record an event")
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        if self.stream.enter().is_ok() {
+            // SAFETY: created once, destroyed once.
+            let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+        }
+    }
+}
