@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All set-up and all tests, on a machine with Rust and a C compiler. Real datasets are found by HARMONIA_DATA or in
-# ../shared/data; tests that need an absent one print "skipped: ...".
+# All set-up and all tests, on a machine with Rust, a C++ compiler and Python. Real datasets are found by HARMONIA_DATA or
+# in ../shared/data; tests that need an absent one, or a GPU, print "skipped: ...".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +8,9 @@ step() { printf '\n== %s\n' "$*"; "$@"; }
 
 cargo fmt --version >/dev/null 2>&1 || step rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || step rustup component add clippy
+
+# nvcc, NVRTC and libclang into .cuda: build.rs then compiles the kernels for every GPU generation.
+step scripts/install-nvcc.sh
 
 step cargo fmt --check
 step cargo clippy --all-targets -- -D warnings

@@ -1,5 +1,8 @@
 //! A whole training with the CUDA kernels ends where the CPU device ends.
 
+// A helper may stop at the first surprise, as a test may.
+#![allow(clippy::unwrap_used)]
+
 use harmonia::config::{Config, States};
 use harmonia::datasets::{Dataset, Features, Labels, Level};
 use harmonia::device::cpu::Cpu;

@@ -3,8 +3,13 @@
 //!
 //! On the host always; on a GPU where there is one.
 
+// A helper may stop at the first surprise, as a test may.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
+use common::difference;
+use common::host_library::{address_sanitized_kernels, checked_kernels, run_sanitized};
 use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
 use common::problems::{Recipe, Task, Values};
 use harmonia::config::States;
@@ -16,6 +21,10 @@ use harmonia::device::{Device, Dropout, DropoutPlace, Routing};
 use harmonia::graph::{Direction, Walk};
 use harmonia::model::HopWeights;
 use harmonia::seed::{Purpose, Stream};
+use std::path::Path;
+
+/// Names the library to load in a child process.
+const LIBRARY_VARIABLE: &str = "HARMONIA_TEST_LIBRARY";
 
 /// Small problems, one for each thing that can differ.
 fn recipes() -> Vec<Recipe> {
@@ -106,6 +115,43 @@ fn masks<V: Driver>(device: &Launcher<V>) {
 #[test]
 fn every_op_agrees_on_the_host() {
     suite(|| Host::new().unwrap());
+}
+
+#[test]
+fn every_op_agrees_in_any_order_of_threads() {
+    for seed in 1..3 {
+        suite(|| Host::new().unwrap().in_random_order(seed));
+    }
+}
+
+/// Out-of-bounds accesses, races, reads of unwritten shared memory and undefined behaviour end a launch with an error.
+#[test]
+fn every_op_agrees_and_is_sound_under_our_checks() {
+    let Some(library) = checked_kernels() else { return };
+    suite(|| Host::load(&library).unwrap());
+}
+
+#[test]
+fn every_op_agrees_under_the_address_sanitizer() {
+    let Some(library) = address_sanitized_kernels() else { return println!("skipped: no address sanitizer") };
+    let path = library.to_str().unwrap();
+    let (success, text) = run_sanitized("child_of_the_address_sanitizer", &[(LIBRARY_VARIABLE, path)]).unwrap();
+    assert!(success, "{text}");
+}
+
+/// Run by the test above in a process that the sanitizer may end.
+#[test]
+#[ignore = "the parent runs it"]
+fn child_of_the_address_sanitizer() {
+    let Ok(path) = std::env::var(LIBRARY_VARIABLE) else { return };
+    suite(|| Host::load(Path::new(&path)).unwrap());
+}
+
+/// The suite above would be worth nothing if it could not fail.
+#[test]
+fn a_difference_is_seen() {
+    assert!(difference(&[1.0f32, f32::NAN], &[1.0, 2.0]).is_infinite());
+    assert!(difference(&[1.0f32, 2.0001], &[1.0, 2.0]) > TOLERANCE);
 }
 
 #[test]

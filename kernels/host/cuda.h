@@ -10,8 +10,6 @@
 #include <cstring>
 #include <type_traits>
 
-#pragma GCC diagnostic ignored "-Wunknown-pragmas" // #pragma unroll
-
 #define __global__
 #define __device__
 #define __host__
@@ -88,17 +86,17 @@ void block_barrier(const char* file, int line);
 uint64_t warp_operation(WarpOperation operation, unsigned mask, uint64_t value, unsigned operand, int width,
                         const char* file, int line);
 // Tells the checked build that the current thread is about to change this word atomically.
-void atomic_access(const void* address, size_t size);
+void atomic_access(const void* address, size_t size, const void* caller);
 
 } // namespace harmonia_host
 #pragma GCC visibility pop
 
 // By value, as on the device: the compiler then knows that no store of the kernel changes its arguments.
 #define KERNEL(name, Args)                                                                                            \
-    static void name(const Args args);                                                                                \
+    static void name([[maybe_unused]] const Args args);                                                               \
     static harmonia_host::Kernel harmonia_kernel_##name(                                                              \
         #name, sizeof(Args), [](const void* arguments) { name(*static_cast<const Args*>(arguments)); });              \
-    static void name(const Args args)
+    static void name([[maybe_unused]] const Args args)
 
 #define BOUNDED_KERNEL(name, Args, threads, blocks) KERNEL(name, Args)
 
@@ -177,12 +175,13 @@ inline int __all_sync(unsigned mask, int predicate, HARMONIA_SITE) {
 }
 
 // Atomics. Fibers switch only inside engine calls, so a plain read, change and write cannot be interrupted; it is
-// hidden from the checked build's instrumentation, which learns of the access from `atomic_access`.
+// hidden from the checked build's instrumentation, which learns of the access from `atomic_access`. The wrappers must
+// be inlined so that the caller is the kernel.
 namespace harmonia_host {
 
 template <typename T, typename Change>
 __attribute__((noinline, no_sanitize_thread)) T atomic(T* address, Change change) {
-    atomic_access(address, sizeof(T));
+    atomic_access(address, sizeof(T), __builtin_return_address(0));
     const T old = *address;
     *address = change(old);
     return old;
@@ -191,7 +190,7 @@ __attribute__((noinline, no_sanitize_thread)) T atomic(T* address, Change change
 } // namespace harmonia_host
 
 #define HARMONIA_ATOMIC(name, T, result)                                                                              \
-    inline T name(T* address, T value) {                                                                              \
+    __forceinline__ T name(T* address, T value) {                                                                     \
         return harmonia_host::atomic(address, [value](T old) __attribute__((no_sanitize_thread)) -> T {               \
             (void)old;                                                                                                \
             return result;                                                                                            \
@@ -211,19 +210,19 @@ HARMONIA_ATOMIC(atomicExch, int, value)
 HARMONIA_ATOMIC(atomicExch, unsigned, value)
 #undef HARMONIA_ATOMIC
 
-inline int atomicCAS(int* address, int expected, int value) {
+__forceinline__ int atomicCAS(int* address, int expected, int value) {
     return harmonia_host::atomic(
         address, [=](int old) __attribute__((no_sanitize_thread)) { return old == expected ? value : old; });
 }
 
-inline unsigned atomicCAS(unsigned* address, unsigned expected, unsigned value) {
+__forceinline__ unsigned atomicCAS(unsigned* address, unsigned expected, unsigned value) {
     return harmonia_host::atomic(
         address, [=](unsigned old) __attribute__((no_sanitize_thread)) { return old == expected ? value : old; });
 }
 
 // Numbers.
 template <typename T>
-inline T __ldg(const T* address) {
+__forceinline__ T __ldg(const T* address) {
     return *address;
 }
 
@@ -246,14 +245,25 @@ inline float __uint_as_float(unsigned bits) {
     return value;
 }
 
-template <typename T>
-inline T min(T a, T b) {
-    return b < a ? b : a;
+// As in CUDA: of mixed integers the common type, of floats the one that is not NaN.
+template <typename A, typename B>
+inline typename std::common_type<A, B>::type min(A first, B second) {
+    using T = typename std::common_type<A, B>::type;
+    if constexpr (std::is_floating_point<T>::value) {
+        return std::fmin(static_cast<T>(first), static_cast<T>(second));
+    } else {
+        return static_cast<T>(second) < static_cast<T>(first) ? static_cast<T>(second) : static_cast<T>(first);
+    }
 }
 
-template <typename T>
-inline T max(T a, T b) {
-    return a < b ? b : a;
+template <typename A, typename B>
+inline typename std::common_type<A, B>::type max(A first, B second) {
+    using T = typename std::common_type<A, B>::type;
+    if constexpr (std::is_floating_point<T>::value) {
+        return std::fmax(static_cast<T>(first), static_cast<T>(second));
+    } else {
+        return static_cast<T>(first) < static_cast<T>(second) ? static_cast<T>(second) : static_cast<T>(first);
+    }
 }
 
 #undef HARMONIA_SITE

@@ -1,8 +1,9 @@
 // The scheduler: runs the blocks of a launch one after the other, each thread of a block as a fiber.
 //
 // A thread runs until it waits for others or returns; then the next runnable one goes on. Since threads that return
-// without waiting leave their stack to the next, kernels without barriers never switch. When nobody is runnable and somebody waits, the kernel is wrong
-// in a way that would hang a GPU or be undefined there; it is an error here. Never compiled with a sanitizer.
+// without waiting leave their stack to the next, kernels without barriers never switch. When nobody is runnable and
+// somebody waits, the kernel is wrong in a way that would hang a GPU or be undefined there; it is an error here. Never
+// compiled with a sanitizer.
 #include "engine.h"
 #include "checks.h"
 
@@ -194,7 +195,7 @@ const uint3& thread_index() { return current->index; }
 
 void* dynamic_shared() { return launch->shared; }
 
-void atomic_access(const void* address, size_t size) { checks::atomic(address, size, __builtin_return_address(0)); }
+void atomic_access(const void* address, size_t size, const void* caller) { checks::atomic(address, size, caller); }
 
 const char* name_of(const Thread& thread) {
     static char names[8][40];

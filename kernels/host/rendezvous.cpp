@@ -9,6 +9,9 @@ namespace harmonia_host {
 
 namespace {
 
+const char* const OPERATION_NAMES[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
+                                       "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync"};
+
 // The lane a shuffle reads, as PTX defines it: where the operand leads out of the segment of `width` lanes, its own.
 unsigned source_lane(WarpOperation operation, unsigned lane, unsigned operand, unsigned width) {
     const unsigned first = lane & ~(width - 1);
@@ -66,9 +69,6 @@ void conclude(unsigned warp_number, Meeting meeting) {
 }
 
 } // namespace
-
-static const char* const OPERATION_NAMES[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
-                                       "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync"};
 
 const char* name_of(WarpOperation operation) { return OPERATION_NAMES[static_cast<int>(operation)]; }
 

@@ -5,6 +5,7 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
+pub mod host_library;
 pub mod oracle;
 pub mod parity;
 pub mod problems;

@@ -80,6 +80,13 @@ impl Module {
 
     fn from_source(stream: &Arc<Stream>, source: &str) -> Result<Module> {
         let (major, minor) = nvrtc::version()?;
+        let (driver_major, driver_minor) = stream.driver_version();
+        if major > driver_major {
+            return Err(Error::Device(format!(
+                "NVRTC {major}.{minor} is newer than the driver, which supports CUDA {driver_major}.{driver_minor}: update the \
+                 driver, or install the libnvrtc of CUDA {driver_major}"
+            )));
+        }
         let target = nvrtc::target(stream.capability())?;
         let code = nvrtc::cached(source, target, nvrtc::cache_directory().as_deref())?;
         let kept = match (&code.not_kept, code.cached) {
@@ -90,10 +97,8 @@ impl Module {
         match load(stream, &code.image)? {
             Ok(raw) => Ok(Module::from_raw(stream, raw, format!("NVRTC {major}.{minor} {target}, {kept}"))),
             Err(code) => Err(Error::Device(format!(
-                "the driver refused what NVRTC {major}.{minor} made: {code}; the driver supports CUDA {}.{}: update it, or \
-                 install a libnvrtc no newer than that",
-                stream.driver_version().0,
-                stream.driver_version().1
+                "the driver refused what NVRTC {major}.{minor} made: {code}; it supports CUDA \
+                 {driver_major}.{driver_minor}: update it, or install a libnvrtc no newer than that"
             ))),
         }
     }

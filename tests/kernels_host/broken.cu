@@ -1,0 +1,11 @@
+// All broken kernels, to be compiled at once.
+#include "divergent_barrier.cu"
+#include "divergent_barrier_branches.cu"
+#include "divergent_shuffle.cu"
+#include "missing_barrier.cu"
+#include "out_of_bounds_global.cu"
+#include "out_of_bounds_shared.cu"
+#include "race_between_blocks.cu"
+#include "race_in_warp.cu"
+#include "undefined.cu"
+#include "unwritten_shared.cu"
