@@ -12,7 +12,7 @@ pub const DEVICES: [&str; 4] = ["auto", "cpu", "cuda", "host"];
 
 /// A device that was opened, and what there is to say about the choice.
 pub enum Machine {
-    /// The native CPU device, and why it was chosen where that was not asked for.
+    /// The native CPU device, and why it was chosen where it was not asked for.
     Cpu(Cpu<f32>, Option<String>),
     /// The kernels on a GPU.
     Cuda(Box<Launcher<Cuda>>),
@@ -24,14 +24,14 @@ pub enum Machine {
 pub fn open(name: &str, engine: Engine) -> Result<Machine> {
     if name == "auto" {
         return match automatic() {
-            Ok(()) => cuda_device(0, engine),
-            Err(reason) => cpu(engine, Some(format!("no GPU: {reason}"))),
+            Ok(driver) => Ok(on_gpu(driver, engine)),
+            Err(reason) => cpu(engine, Some(format!("computing on the CPU: {reason}"))),
         };
     }
     if let Some(number) = name.strip_prefix("cuda") {
         let number = number.strip_prefix(':').map_or(number.is_empty().then_some(0), |number| number.parse().ok());
         if let Some(number) = number {
-            return cuda_device(number, engine);
+            return Ok(on_gpu(Cuda::new(number)?, engine));
         }
     }
     match name {
@@ -45,17 +45,17 @@ pub fn open(name: &str, engine: Engine) -> Result<Machine> {
     }
 }
 
-/// Whether `auto` means the first GPU; if not, why.
-pub fn automatic() -> std::result::Result<(), String> {
-    match cuda::devices() {
-        Ok(devices) if devices.is_empty() => Err("the NVIDIA driver finds no CUDA device".into()),
-        Ok(_) => Cuda::new(0).map(drop).map_err(|error| error.to_string()),
+/// What `auto` means: the first GPU, or why not.
+pub fn automatic() -> std::result::Result<Cuda, String> {
+    match cuda::device_count() {
+        Ok(0) => Err("the NVIDIA driver finds no CUDA device".into()),
+        Ok(_) => Cuda::new(0).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn cuda_device(number: usize, engine: Engine) -> Result<Machine> {
-    Ok(Machine::Cuda(Box::new(Launcher::new(Cuda::new(number)?, engine.states))))
+fn on_gpu(driver: Cuda, engine: Engine) -> Machine {
+    Machine::Cuda(Box::new(Launcher::new(driver, engine.states)))
 }
 
 fn cpu(engine: Engine, reason: Option<String>) -> Result<Machine> {

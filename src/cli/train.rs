@@ -75,21 +75,21 @@ pub fn run(arguments: Arguments) -> Result<()> {
         config.run.threads = threads;
     }
     machine::with_threads(config.run.threads, || match machine::open(&config.run.device, config.engine)? {
-        Machine::Cpu(device, reason) => {
-            if let Some(reason) = reason {
-                eprintln!("note: computing on the CPU; {reason}");
-            }
-            run_on(&device, &arguments, config)
-        }
-        Machine::Cuda(device) => run_on(&*device, &arguments, config),
+        Machine::Cpu(device, note) => run_on(&device, note, &arguments, config),
+        Machine::Cuda(device) => run_on(&*device, None, &arguments, config),
         Machine::Host(device) => {
-            eprintln!("note: --device host runs CUDA kernels one thread after the other; --device cpu is far faster");
-            run_on(&device, &arguments, config)
+            let note = "--device host runs CUDA kernels one thread after the other; --device cpu is far faster";
+            run_on(&device, Some(note.into()), &arguments, config)
         }
     })?
 }
 
-fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: Config) -> Result<()> {
+fn run_on<D: Device<Real = f32>>(
+    device: &D,
+    note: Option<String>,
+    arguments: &Arguments,
+    mut config: Config,
+) -> Result<()> {
     let dataset = datasets::load(&config.data, config.run.seed)?;
     if arguments.dry_run {
         return say(&dry_run::text(device, &config, &dataset, arguments.json)?);
@@ -111,6 +111,9 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: 
         eprintln!("{} is already finished; its result:", root.display());
     } else {
         announce(&config, &dataset, &device.name(), &root);
+        if let Some(note) = note {
+            eprintln!("note: {note}");
+        }
     }
     let session = Session { device, config: &config, stop: &stop };
     let outcome = session.run(dataset, Some(&root), &mut Progress::new(config.train.metric))?;

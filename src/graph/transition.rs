@@ -70,6 +70,16 @@ impl Transition {
         }
     }
 
+    /// Bytes the walk of a graph will take, at most, without deriving it.
+    pub fn planned_bytes(graph: &Graph, walk: Walk) -> usize {
+        let adjacency = graph.adjacency();
+        let weighted = adjacency.weights.is_some() || walk.lazy;
+        // Every row may get an entry of its own.
+        let entries = adjacency.entries() + graph.nodes();
+        let matrix = 8 * (graph.nodes() + 1) + 4 * entries * (1 + usize::from(weighted));
+        matrix * (1 + usize::from(!graph.is_symmetric())) + 8 * graph.nodes()
+    }
+
     /// Bytes of the arrays the kernels read.
     pub fn bytes(&self) -> usize {
         self.matrix.bytes() + self.transposed.as_ref().map_or(0, Csr::bytes) + 8 * self.degree.len()
@@ -130,6 +140,17 @@ mod tests {
         let walk = dense(&Transition::new(&graph, Walk::default()));
         assert_eq!(walk[0], [0.0, 0.75, 0.25]);
         assert_eq!(walk[1], [0.0, 1.0, 0.0]); // a sink steps to itself
+    }
+
+    #[test]
+    fn a_walk_is_no_larger_than_planned() {
+        for direction in [Direction::Undirected, Direction::Directed] {
+            let graph = Graph::from_edges(5, &[(0, 1), (1, 2), (3, 3)], None, direction).unwrap();
+            for (lazy, self_loops) in [(false, false), (true, false), (false, true)] {
+                let walk = Walk { lazy, self_loops };
+                assert!(Transition::new(&graph, walk).bytes() <= Transition::planned_bytes(&graph, walk));
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl MemoryPlan {
         let float = size_of::<f32>();
         let (nodes, rows) = largest_batch(dataset, config.train.batch_size);
         let matrix = nodes * a.features * float;
-        let walk = Transition::new(&dataset.graph, config.walk).bytes();
+        let walk = Transition::planned_bytes(&dataset.graph, config.walk);
         let mut host = vec![
             ("features", dataset.features.values.len() * float),
             ("graph", dataset.graph.adjacency().bytes()),

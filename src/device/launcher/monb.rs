@@ -11,6 +11,9 @@ const MOST_NODE_BLOCKS: u64 = 4096;
 const BACKWARD_BLOCKS: u64 = 2048;
 /// What those sums, and workspaces of blocks, may take together before there are fewer blocks.
 const SCRATCH_BYTES: u64 = 256 << 20;
+/// Shared memory for activations in the generic kernels: with their tiles of X and dF, what every GPU from compute
+/// capability 8.0 on can give a block. A constant, so that the order of sums does not depend on the device.
+const SHARED_WORKSPACE: usize = 88 << 10;
 /// Threads of a block of the generic kernels, and nodes it evaluates at a time.
 const ANY_THREADS: u32 = 128;
 const ANY_POINTS: usize = 32;
@@ -107,6 +110,12 @@ fn workspace_bytes(architecture: &Architecture) -> usize {
     units * ANY_POINTS * size_of::<f32>()
 }
 
+/// Bytes a block takes of global memory: none where shared memory will do.
+fn global_workspace(architecture: &Architecture, variant: &Variant) -> usize {
+    let bytes = workspace_bytes(architecture);
+    if variant.is_generic() && bytes > SHARED_WORKSPACE { bytes } else { 0 }
+}
+
 /// Where the generic kernels keep activations: shared memory, or a piece of global memory a block.
 struct Workspace<V: Driver> {
     size: usize,
@@ -130,7 +139,7 @@ impl<V: Driver> Launcher<V> {
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a)?;
         let node_tiles = (inputs.nodes as u64).div_ceil(u64::from(abi::HARMONIA_MONB_ROWS));
-        let column_bytes = feature_tiles(a) * self.global_workspace(a, variant) as u64;
+        let column_bytes = feature_tiles(a) * global_workspace(a, variant) as u64;
         let most = MOST_NODE_BLOCKS.min(SCRATCH_BYTES / column_bytes.max(1)).max(1);
         let grid = [feature_tiles(a), node_tiles.min(most)];
         let mut workspace = self.workspace(a, variant, grid)?;
@@ -175,7 +184,7 @@ impl<V: Driver> Launcher<V> {
         let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a)?;
-        let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, self.global_workspace(a, variant));
+        let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, global_workspace(a, variant));
         let expert_parameters = a.experts * sizes.hidden as usize;
         let teams = chunks.teams(variant);
         let mut team_sums = self.zeroed::<f32>(teams as usize * expert_parameters)?;
@@ -252,7 +261,7 @@ impl<V: Driver> Launcher<V> {
     pub(super) fn monb_scratch(&self, nodes: usize, layout: &Layout) -> usize {
         let a = &layout.architecture;
         let (sizes, variant) = (Sizes::new(layout), Variant::of(a, None));
-        let workspace = self.global_workspace(a, variant);
+        let workspace = global_workspace(a, variant);
         let chunks = Chunks::new(nodes, a, &sizes, variant, workspace);
         let teams = chunks.teams(variant) as usize * a.experts * sizes.hidden as usize;
         let heads = (chunks.chunks as usize + 2) * sizes.heads;
@@ -293,25 +302,13 @@ impl<V: Driver> Launcher<V> {
         self.copy(&widths)
     }
 
-    /// Bytes a block of the generic kernels takes of global memory: none where shared memory will do.
-    fn global_workspace(&self, architecture: &Architecture, variant: &Variant) -> usize {
-        let bytes = workspace_bytes(architecture);
-        if variant.is_generic() && bytes > self.workspace_limit() { bytes } else { 0 }
-    }
-
-    /// Shared memory left beside the tiles of X and dF.
-    fn workspace_limit(&self) -> usize {
-        let tile = (abi::HARMONIA_MONB_ROWS as usize + 4) * abi::HARMONIA_MONB_FEATURES as usize * size_of::<f32>();
-        self.driver.shared_limit().saturating_sub(2 * tile)
-    }
-
     fn workspace(&self, architecture: &Architecture, variant: &Variant, grid: [u64; 2]) -> Result<Workspace<V>> {
         if !variant.is_generic() {
             return Ok(Workspace { size: 0, shared_bytes: 0, memory: None });
         }
         let bytes = workspace_bytes(architecture);
         let size = bytes / size_of::<f32>();
-        if self.global_workspace(architecture, variant) == 0 {
+        if global_workspace(architecture, variant) == 0 {
             return Ok(Workspace { size, shared_bytes: bytes as u32, memory: None });
         }
         let blocks = (grid[0] * grid[1]) as usize;
