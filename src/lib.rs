@@ -11,7 +11,8 @@
 //!
 //! - [`graph`] and [`datasets`]: what a task is, and where tasks come from; [`store`] keeps one on disk.
 //! - [`batch`]: the part of a dataset one step sees.
-//! - [`device`]: the arithmetic, one method an op, with the native CPU implementation in [`device::cpu`].
+//! - [`device`]: the arithmetic, one method an op: native on the CPU in [`device::cpu`], as CUDA kernels in
+//!   [`device::launcher`], which run on a GPU ([`device::cuda`]) or, to test them, on the CPU ([`device::host`]).
 //! - [`model`]: parameters, the pass forward and backward written once over the device, checkpoints, [`fit`].
 //! - [`train`]: epochs, early stopping, metrics, run directories. [`config`] and [`presets`] hold the settings.
 //! - [`experiments`]: what a model found again of a known generator. [`report`]: a page about a run.
