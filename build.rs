@@ -30,7 +30,13 @@ fn run() -> Result<(), String> {
     println!("cargo:rustc-check-cfg=cfg(harmonia_host)");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
-    println!("cargo:rerun-if-changed=kernels");
+    // Not the page of text beside them: a change of it compiles nothing.
+    for entry in std::fs::read_dir("kernels").map_err(|error| format!("cannot read kernels: {error}"))? {
+        let path = entry.map_err(|error| format!("cannot read kernels: {error}"))?.path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+    }
     let out = std::env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
     let write = |name: &str, bytes: &[u8]| {
         std::fs::write(Path::new(&out).join(name), bytes).map_err(|error| format!("cannot write {name}: {error}"))

@@ -22,3 +22,6 @@ step cargo run --example fit_predict
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 step cargo run --release --bin harmonia-train -- --epochs 20 --out "$scratch/run"
+# What the machine has, and what the compiler made of every kernel.
+step cargo run --release --bin harmonia -- doctor
+step cargo run --release --bin harmonia -- doctor --kernels

@@ -1,5 +1,6 @@
 //! The command line: parse, run, print the error, exit code.
 
+mod doctor;
 mod dry_run;
 mod gradients;
 mod init;
@@ -38,6 +39,9 @@ enum Command {
     Gradients(gradients::Arguments),
     /// Write fresh parameters (to compare gradients, add --set init.readout_scale=1: the default readout is zero)
     Init(init::Arguments),
+    /// Say what this machine and this build can do, and what the kernels cost
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Arguments),
 }
 
 /// The `harmonia-train` binary.
@@ -51,6 +55,7 @@ pub fn harmonia() -> ExitCode {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
     })
 }
 

@@ -10,6 +10,7 @@ pub mod gemm;
 pub mod host;
 pub mod launcher;
 mod real;
+pub mod resources;
 
 use crate::batch::Batch;
 use crate::error::Result;

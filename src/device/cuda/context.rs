@@ -56,6 +56,18 @@ pub fn device_count() -> Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
+/// Newest CUDA version the driver supports, as in (13, 0).
+///
+/// # Errors
+/// There is no driver.
+pub fn driver_version() -> Result<(u32, u32)> {
+    library::driver()?;
+    let mut version: c_int = 0;
+    // SAFETY: the driver is there, and `version` outlives the call.
+    check(unsafe { sys::cuDriverGetVersion(&mut version) }, "ask for the version of the driver")?;
+    Ok(((version / 1000) as u32, (version % 1000 / 10) as u32))
+}
+
 pub(super) fn check(code: CUresult, doing: impl Display) -> Result<()> {
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(driver_error(code, doing)) }
 }

@@ -18,7 +18,7 @@ pub mod nvrtc;
 use crate::device::launcher::{Driver, Gemm, Launch};
 use crate::error::{Error, Result};
 use blas::Blas;
-pub use context::{DeviceInfo, device_count, devices};
+pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
 use cudarc::driver::sys;
 pub use memory::Memory;
@@ -27,6 +27,14 @@ use module::Module;
 pub use module::{Embedded, embedded};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whether cuBLAS can be called.
+///
+/// # Errors
+/// It was not found or is too old.
+pub fn cublas() -> Result<()> {
+    library::cublas()
+}
 
 /// A CUDA device that runs the kernels.
 pub struct Cuda {

@@ -10,12 +10,14 @@ mod driver;
 mod head;
 mod hop_weights;
 mod inputs;
+mod kernels;
 mod loss;
 mod memory;
 mod monb;
 mod propagate;
 mod reduce;
 mod route;
+pub mod traffic;
 
 use super::{AdamStep, Device, Dropout, DropoutPlace, Routing};
 use crate::batch::Batch;
@@ -24,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::model::Layout;
 pub use driver::{Driver, Gemm, Launch};
 pub use inputs::DeviceInputs;
+pub use kernels::{Kernel, kernel, kernels};
 pub use memory::{Buffer, DeviceMatrix};
 
 /// Threads of a block in kernels without a shape of their own.
@@ -66,6 +69,11 @@ impl<V: Driver> Launcher<V> {
                  problem is too large for one launch"
             )));
         }
+        debug_assert!(
+            kernels::knows(kernel, shape.block, shape.shared_bytes),
+            "kernels.rs has no {kernel} with blocks of {:?}",
+            shape.block
+        );
         let launch = Launch {
             kernel,
             grid: [x as u32, y as u32, 1],

@@ -19,21 +19,30 @@ const ANY_THREADS: u32 = 128;
 const ANY_POINTS: usize = 32;
 
 /// Which kernels evaluate an expert.
-struct Variant {
-    forward: &'static str,
-    backward: &'static str,
-    threads: u32,
+pub(super) struct Variant {
+    pub(super) forward: &'static str,
+    pub(super) backward: &'static str,
+    pub(super) threads: u32,
     teams: u64,
 }
 
-const SMALL: Variant = Variant { forward: "monb_forward_16_8", backward: "monb_backward_16_8", threads: 128, teams: 4 };
-const LARGE: Variant =
+/// Bytes of dynamic shared memory of a block, by the sizes of the model.
+type SharedBytes = fn(&Architecture) -> usize;
+
+// Statics, for they are told apart by address.
+static SMALL: Variant =
+    Variant { forward: "monb_forward_16_8", backward: "monb_backward_16_8", threads: 128, teams: 4 };
+static LARGE: Variant =
     Variant { forward: "monb_forward_64_32", backward: "monb_backward_64_32", threads: 256, teams: 1 };
-const ANY: Variant =
+static ANY: Variant =
     Variant { forward: "monb_forward_any", backward: "monb_backward_any", threads: ANY_THREADS, teams: 1 };
 
+/// All of them, with their dynamic shared memory.
+pub(super) static VARIANTS: [(&Variant, Option<SharedBytes>); 3] =
+    [(&SMALL, None), (&LARGE, None), (&ANY, Some(workspace_bytes))];
+
 impl Variant {
-    fn of(architecture: &Architecture, dropout: Option<&Dropout>) -> &'static Variant {
+    pub(super) fn of(architecture: &Architecture, dropout: Option<&Dropout>) -> &'static Variant {
         // Masks of hidden units would double the registers of the specialised kernels.
         let plain = dropout.is_none_or(|dropout| dropout.place != DropoutPlace::Hidden);
         match architecture.hidden.as_slice() {
@@ -43,25 +52,25 @@ impl Variant {
         }
     }
 
-    fn is_generic(&self) -> bool {
+    pub(super) fn is_generic(&self) -> bool {
         std::ptr::eq(self, &ANY)
     }
 }
 
 /// Sizes all MoNB kernels share.
-struct Sizes {
+pub(super) struct Sizes {
     /// Parameters of an expert.
     expert: u64,
     /// Those of its hidden layers, which come first.
-    hidden: u64,
+    pub(super) hidden: u64,
     /// Last hidden width, 1 without hidden layers.
-    width: usize,
+    pub(super) width: usize,
     /// Elements of heads: d x m x (width + 1).
-    heads: usize,
+    pub(super) heads: usize,
 }
 
 impl Sizes {
-    fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         let a = &layout.architecture;
         let expert = layout.coefficients.start / a.experts;
         let width = a.hidden.last().copied().unwrap_or(1);
@@ -75,15 +84,21 @@ impl Sizes {
 }
 
 /// How nodes are cut in a backward pass.
-struct Chunks {
+pub(super) struct Chunks {
     feature_tiles: u64,
-    chunks: u64,
+    pub(super) chunks: u64,
     rows: u64,
 }
 
 impl Chunks {
     /// `workspace` is what a block takes of global memory beside its sums.
-    fn new(nodes: usize, architecture: &Architecture, sizes: &Sizes, variant: &Variant, workspace: usize) -> Self {
+    pub(super) fn new(
+        nodes: usize,
+        architecture: &Architecture,
+        sizes: &Sizes,
+        variant: &Variant,
+        workspace: usize,
+    ) -> Self {
         let feature_tiles = feature_tiles(architecture);
         let sum_bytes = architecture.experts as u64 * sizes.hidden * 4 * variant.teams;
         let blocks = BACKWARD_BLOCKS.min(SCRATCH_BYTES / (sum_bytes + workspace as u64).max(1));
@@ -94,7 +109,7 @@ impl Chunks {
         Chunks { feature_tiles, chunks: (nodes as u64).div_ceil(rows), rows }
     }
 
-    fn teams(&self, variant: &Variant) -> u64 {
+    pub(super) fn teams(&self, variant: &Variant) -> u64 {
         self.feature_tiles * self.chunks * variant.teams
     }
 }

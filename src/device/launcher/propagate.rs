@@ -21,8 +21,8 @@ macro_rules! by_states {
 }
 
 /// Kernels of one direction, by element type.
-struct Kernels {
-    start: [&'static str; 3],
+pub(super) struct Kernels {
+    pub(super) start: [&'static str; 3],
     wide4: [&'static str; 3],
     wide: [&'static str; 3],
     medium: [&'static str; 3],
@@ -30,7 +30,7 @@ struct Kernels {
     long: [&'static str; 3],
 }
 
-const FORWARD: Kernels = Kernels {
+pub(super) const FORWARD: Kernels = Kernels {
     start: by_states!("propagate_start_forward"),
     wide4: by_states!("propagate_forward_wide4"),
     wide: by_states!("propagate_forward_wide"),
@@ -39,7 +39,7 @@ const FORWARD: Kernels = Kernels {
     long: by_states!("propagate_long_forward"),
 };
 
-const BACKWARD: Kernels = Kernels {
+pub(super) const BACKWARD: Kernels = Kernels {
     start: by_states!("propagate_start_backward"),
     wide4: by_states!("propagate_backward_wide4"),
     wide: by_states!("propagate_backward_wide"),
@@ -57,6 +57,18 @@ const PARTIAL: Kernels = Kernels {
     narrow: by_states!("propagate_partial_narrow"),
     long: [""; 3],
 };
+
+impl Kernels {
+    /// The row kernel for this many columns, and how many of them one of its blocks takes.
+    pub(super) fn for_columns(&self, cols: usize) -> (&[&'static str; 3], usize) {
+        match cols {
+            ..=4 => (&self.narrow, 4),
+            5..32 => (&self.medium, 32),
+            _ if cols.is_multiple_of(4) && cols >= WIDE4_COLUMNS => (&self.wide4, 128),
+            _ => (&self.wide, 32),
+        }
+    }
+}
 
 /// What one hop does: everything but the matrix. Pointers are null where the direction has no use for them.
 struct Hop {
@@ -251,13 +263,8 @@ impl<V: Driver> Launcher<V> {
     /// The kernel for this many columns.
     fn rows(&self, kernels: &Kernels, blocks: u64, arguments: &abi::Propagate) -> Result<()> {
         let cols = arguments.cols as usize;
-        let (names, tiles) = match cols {
-            ..=4 => (&kernels.narrow, 1),
-            5..32 => (&kernels.medium, 1),
-            _ if cols.is_multiple_of(4) && cols >= WIDE4_COLUMNS => (&kernels.wide4, cols.div_ceil(128)),
-            _ => (&kernels.wide, cols.div_ceil(32)),
-        };
-        let shape = Shape::new([tiles as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
+        let (names, tile) = kernels.for_columns(cols);
+        let shape = Shape::new([cols.div_ceil(tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
         // SAFETY: the callers' matrices are n x cols, offsets end at col_idx, columns are below n (checked by `Graph`);
         // buffers are 256-byte aligned, so rows of a multiple of four columns are aligned for four.
         unsafe { self.run(names[self.states as usize], shape, arguments) }
@@ -271,7 +278,7 @@ fn half_scale(largest: f32) -> f32 {
 }
 
 /// (blocks, rows of a block) of the row kernels.
-fn row_blocks(rows: usize) -> (u64, u64) {
+pub(super) fn row_blocks(rows: usize) -> (u64, u64) {
     stretches(rows as u64, u64::from(abi::HARMONIA_ROW_THREADS / 32), ROW_BLOCKS)
 }
 

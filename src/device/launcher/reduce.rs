@@ -8,6 +8,11 @@ const PART_ROWS: u64 = 256;
 /// More parts would not fit the grid; parts grow instead.
 const MOST_PARTS: u64 = 1 << 15;
 
+/// How many rows are cut: (parts, rows of one); `None` where they are added up at once.
+pub(super) fn parts(rows: u64) -> Option<(u64, u64)> {
+    (rows > 2 * PART_ROWS).then(|| stretches(rows, PART_ROWS, MOST_PARTS))
+}
+
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
     /// out[c] = sum over rows of values[row, c], or += where `accumulate`.
@@ -38,10 +43,9 @@ impl<V: Driver> Launcher<V> {
             // SAFETY: promised by the caller, or allocated below with parts x columns elements.
             unsafe { self.run("column_sums", shape, &arguments) }
         };
-        if rows <= 2 * PART_ROWS {
+        let Some((parts, part_rows)) = parts(rows) else {
             return sum(out, values, rows, (2 * PART_ROWS).max(rows), accumulate);
-        }
-        let (parts, part_rows) = stretches(rows, PART_ROWS, MOST_PARTS);
+        };
         let mut partial = self.allocate::<f32>(parts as usize * columns)?;
         sum(self.at_mut(&mut partial, 0), values, rows, part_rows, false)?;
         // SAFETY: `partial` holds parts x columns elements; `out` as promised by the caller.

@@ -3,10 +3,22 @@
 use super::{Buffer, Driver, Launcher, Shape, abi};
 use crate::device::Routing;
 use crate::error::{Error, Result};
-use crate::model::Layout;
+use crate::model::{Architecture, Layout};
 
 /// Warps of a block of `route_forward`, where their scores fit shared memory.
-const WARPS: u32 = 4;
+pub(super) const WARPS: u32 = 4;
+/// Threads of a block of `route_backward_router`.
+pub(super) const ROUTER_THREADS: u32 = 128;
+
+/// Bytes of shared memory of a warp: scores and scales of all experts.
+fn warp_bytes(architecture: &Architecture) -> usize {
+    2 * size_of::<f32>() * architecture.experts
+}
+
+/// Bytes of shared memory of a block of `route_forward`.
+pub(super) fn shared_bytes(architecture: &Architecture) -> usize {
+    warp_bytes(architecture) * WARPS as usize
+}
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
@@ -18,9 +30,9 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
-        let bytes = 2 * size_of::<f32>() * a.experts; // of a warp
+        let bytes = warp_bytes(a);
         let limit = self.driver.shared_limit();
-        let warps = if bytes * WARPS as usize <= limit { WARPS } else { 1 };
+        let warps = if shared_bytes(a) <= limit { WARPS } else { 1 };
         if bytes > limit {
             return Err(Error::Config(format!(
                 "model.experts is {}; kernels route among at most {} experts: lower it, or use --device cpu",
@@ -74,7 +86,7 @@ impl<V: Driver> Launcher<V> {
             active: a.active as u32,
             embedding: a.embedding as u32,
         };
-        let router = Shape::new([(a.embedding * a.experts) as u64, 1], [128, 1]);
+        let router = Shape::new([(a.embedding * a.experts) as u64, 1], [ROUTER_THREADS, 1]);
         // SAFETY: gradient and parameters hold the whole layout, the routing d x m, noise d x C.
         unsafe {
             self.run("route_backward_embeddings", Shape::flat(a.features * a.embedding), &arguments)?;

@@ -1,0 +1,92 @@
+//! The sizes of the large datasets, with the models of their presets.
+
+use crate::config::{Config, Layers, States};
+use crate::device::launcher::traffic::Problem;
+use crate::error::Result;
+use crate::model::Layout;
+use crate::presets;
+
+/// A dataset by its sizes.
+pub struct Shape {
+    /// Its name, and that of its preset.
+    pub name: &'static str,
+    /// Nodes.
+    pub nodes: usize,
+    /// Entries of the walk matrix.
+    pub entries: usize,
+    /// How edges are counted.
+    pub edges: &'static str,
+    /// Features.
+    pub features: usize,
+    /// Classes.
+    pub outputs: usize,
+    /// Training nodes; a preset with a batch size scores fewer a step.
+    pub train: usize,
+}
+
+pub const PRODUCTS: Shape = Shape {
+    name: "ogbn-products",
+    nodes: 2_449_029,
+    entries: 123_718_280,
+    edges: "both directions of 61,859,140 edges",
+    features: 100,
+    outputs: 47,
+    train: 196_615,
+};
+
+pub const SHAPES: [Shape; 3] = [
+    PRODUCTS,
+    Shape {
+        name: "ogbn-arxiv",
+        nodes: 169_343,
+        entries: 2_315_598,
+        edges: "made undirected",
+        features: 128,
+        outputs: 40,
+        train: 90_941,
+    },
+    Shape {
+        name: "igb-small",
+        nodes: 1_000_000,
+        entries: 12_070_502,
+        edges: "one direction, as published",
+        features: 1024,
+        outputs: 19,
+        train: 600_000,
+    },
+];
+
+impl Shape {
+    /// The settings of the dataset's preset.
+    pub fn config(&self) -> Result<Config> {
+        let mut layers = Layers::new()?;
+        layers.toml(presets::named(self.name)?.1, self.name)?;
+        layers.finish()
+    }
+
+    /// One training step.
+    pub fn problem(&self, config: &Config, states: States) -> Result<Problem> {
+        let batch = config.train.batch_size;
+        Ok(Problem {
+            nodes: self.nodes,
+            entries: self.entries,
+            weighted: false,
+            targets: if batch == 0 { self.train } else { batch.min(self.train) },
+            states,
+            layout: Layout::new(config.architecture(self.features, self.outputs))?,
+        })
+    }
+}
+
+/// 1234567 as "1,234,567".
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,117 @@
+//! Every kernel with the block it is launched in: what occupancy is computed from.
+//!
+//! Invariant: the table names exactly the kernels there are (`tests/doctor.rs` compares it with the host engine and with
+//! ptxas), and every launch of a debug build checks its block against it, so that neither can go stale.
+
+use super::{THREADS, abi, monb, route};
+use crate::model::Architecture;
+use std::sync::LazyLock;
+
+/// A kernel as the launcher starts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// Its name.
+    pub name: &'static str,
+    /// Threads of a block in x and y. `route_forward` takes fewer in y where shared memory is short.
+    pub block: [u32; 2],
+    /// Bytes of dynamic shared memory of a block, by the sizes of the model; none: it has no such memory.
+    pub dynamic_shared: Option<fn(&Architecture) -> usize>,
+}
+
+impl Kernel {
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        self.block[0] * self.block[1]
+    }
+
+    /// Bytes of dynamic shared memory of a block.
+    pub fn dynamic_bytes(&self, architecture: &Architecture) -> usize {
+        self.dynamic_shared.map_or(0, |bytes| bytes(architecture))
+    }
+}
+
+/// All kernels, sorted by name.
+pub fn kernels() -> &'static [Kernel] {
+    static ALL: LazyLock<Vec<Kernel>> = LazyLock::new(table);
+    &ALL
+}
+
+/// A kernel by name.
+pub fn kernel(name: &str) -> Option<&'static Kernel> {
+    let all = kernels();
+    all.binary_search_by_key(&name, |kernel| kernel.name).ok().map(|at| &all[at])
+}
+
+/// Whether a launch is one the table knows.
+pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
+    kernel(name).is_some_and(|kernel| {
+        let [x, y] = kernel.block;
+        block[0] == x && (1..=y).contains(&block[1]) && (shared_bytes == 0 || kernel.dynamic_shared.is_some())
+    })
+}
+
+/// One-dimensional blocks of the usual size.
+const LINEAR: [&str; 16] = [
+    "adam",
+    "graph_sum_backward",
+    "graph_sum_forward",
+    "hop_weights_backward",
+    "hop_weights_forward",
+    "largest",
+    "loss_sigmoid",
+    "loss_softmax",
+    "monb_finish_coefficients",
+    "monb_finish_gates",
+    "monb_finish_hidden",
+    "monb_fold",
+    "readout_bias",
+    "route_backward_embeddings",
+    "square_sums",
+    "total",
+];
+/// Sums of columns: 32 columns x 8 slices of rows.
+const COLUMN_SUMS: [&str; 2] = ["column_sums", "monb_finish_outputs"];
+
+macro_rules! propagate_kernels {
+    ($($type:literal),*) => {
+        /// Row kernels of `propagate.cu`.
+        const ROWS: &[&str] = &[$(
+            concat!("propagate_forward_wide4_", $type), concat!("propagate_forward_wide_", $type),
+            concat!("propagate_forward_medium_", $type), concat!("propagate_forward_narrow_", $type),
+            concat!("propagate_backward_wide4_", $type), concat!("propagate_backward_wide_", $type),
+            concat!("propagate_backward_medium_", $type), concat!("propagate_backward_narrow_", $type),
+            concat!("propagate_partial_wide4_", $type), concat!("propagate_partial_wide_", $type),
+            concat!("propagate_partial_medium_", $type), concat!("propagate_partial_narrow_", $type),
+        )*];
+        /// Hop 0: 32 columns x 8 rows.
+        const STARTS: &[&str] = &[$(
+            concat!("propagate_start_forward_", $type), concat!("propagate_start_backward_", $type),
+        )*];
+        /// One thread an element of the long rows.
+        const LONG: &[&str] = &[$(
+            concat!("propagate_long_forward_", $type), concat!("propagate_long_backward_", $type),
+        )*];
+    };
+}
+propagate_kernels!("f32", "f16", "bf16");
+
+fn table() -> Vec<Kernel> {
+    let rows = abi::HARMONIA_ROW_THREADS;
+    let columns = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
+    let mut all: Vec<Kernel> = Vec::new();
+    let mut add = |names: &[&'static str], block: [u32; 2], dynamic_shared: Option<fn(&Architecture) -> usize>| {
+        all.extend(names.iter().map(|&name| Kernel { name, block, dynamic_shared }));
+    };
+    add(&LINEAR, [THREADS, 1], None);
+    add(LONG, [THREADS, 1], None);
+    add(&COLUMN_SUMS, columns, None);
+    add(ROWS, [rows, 1], None);
+    add(STARTS, [32, rows / 32], None);
+    for (variant, dynamic) in monb::VARIANTS {
+        add(&[variant.forward, variant.backward], [variant.threads, 1], dynamic);
+    }
+    add(&["route_forward"], [32, route::WARPS], Some(route::shared_bytes));
+    add(&["route_backward_router"], [route::ROUTER_THREADS, 1], None);
+    all.sort_by_key(|kernel| kernel.name);
+    all
+}

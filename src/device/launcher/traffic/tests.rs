@@ -1,0 +1,111 @@
+//! Small problems counted by hand.
+
+use super::*;
+use crate::model::HopWeights;
+
+fn architecture(hidden: Vec<usize>) -> Architecture {
+    Architecture {
+        features: 4,
+        outputs: 3,
+        experts: 2,
+        active: 1,
+        bases: 2,
+        hidden,
+        embedding: 2,
+        hops: 3,
+        hop_weights: HopWeights::Simplex,
+    }
+}
+
+fn problem(states: States) -> Problem {
+    let layout = Layout::new(architecture(vec![16, 8])).unwrap();
+    Problem { nodes: 10, entries: 24, weighted: false, targets: 5, states, layout }
+}
+
+fn work(problem: &Problem, kernel: &str) -> Work {
+    step(problem).into_iter().find(|work| work.kernel == kernel).unwrap()
+}
+
+#[test]
+fn a_hop_forward() {
+    let hop = work(&problem(States::F32), "propagate_forward_narrow_f32");
+    assert_eq!((hop.launches, hop.elements), (2, 80.0));
+    // A hop: state 160, accumulator in and out 320, columns 96, offsets 80, degrees 40; the first writes the next state, 160.
+    assert_eq!(hop.bytes.minimum, 2.0 * (160.0 + 320.0 + 96.0 + 80.0 + 40.0) + 160.0);
+    assert_eq!(hop.bytes.perfect_reuse, hop.bytes.minimum);
+    // 24 gathers of a sector each for 16 bytes; rows of the others take a sector each too.
+    assert_eq!(hop.bytes.no_reuse, 2.0 * (24.0 * 32.0 + 2.0 * 320.0 + 216.0) + 320.0);
+    // 24 x 4 additions; a product and an FMA for each of 40 elements.
+    assert_eq!(hop.flops, 2.0 * (96.0 + 3.0 * 40.0));
+}
+
+#[test]
+fn a_hop_backward_also_reads_f_and_writes_a_partial_sum_a_block() {
+    let hop = work(&problem(States::F32), "propagate_backward_narrow_f32");
+    let minimum = 2.0 * (160.0 + 320.0 + 160.0 + 216.0) + 160.0;
+    // 10 rows in blocks of 8: two blocks of four sums.
+    assert_eq!((hop.bytes.minimum, hop.bytes.perfect_reuse), (minimum, minimum + 2.0 * 32.0));
+    assert_eq!(hop.flops, 2.0 * (96.0 + 6.0 * 40.0));
+    let start = work(&problem(States::F32), "propagate_start_backward_f32");
+    // F, dH in, theta dH out, the first state, degrees; partial sums.
+    assert_eq!((start.bytes.minimum, start.bytes.perfect_reuse), (4.0 * 160.0 + 40.0, 4.0 * 160.0 + 40.0 + 32.0));
+}
+
+#[test]
+fn half_states_halve_what_is_gathered_and_nothing_else() {
+    let (single, half) = (problem(States::F32), problem(States::F16));
+    let [single, half] = [work(&single, "propagate_forward_narrow_f32"), work(&half, "propagate_forward_narrow_f16")];
+    // Two states read and one written, 160 bytes each.
+    assert_eq!(single.bytes.perfect_reuse - half.bytes.perfect_reuse, 3.0 * 80.0);
+    assert_eq!(single.flops, half.flops);
+    let names: Vec<&str> = step(&problem(States::F16)).iter().map(|work| work.kernel).collect();
+    assert!(names.contains(&"largest"));
+}
+
+#[test]
+fn monb_moves_two_matrices_and_does_the_folded_arithmetic() {
+    let problem = problem(States::F32);
+    let forward = work(&problem, "monb_forward_16_8");
+    // 16 + 16 x 8 + 8 FMAs an element and slot.
+    assert_eq!(forward.flops, 40.0 * 2.0 * 152.0);
+    // X and F; hidden layers of two experts (168 each), heads 4 x 9, gates and choices 2 x 4.
+    assert_eq!(forward.bytes.minimum, 320.0 + 4.0 * (2.0 * 168.0 + 36.0 + 8.0));
+    let backward = work(&problem, "monb_backward_16_8");
+    // Forward again 144, S 8, dw1 and dw2 144, the layer below 128, its activations again 16; 33 more.
+    assert_eq!(backward.flops, 40.0 * (2.0 * 440.0 + 33.0));
+    // 64 -> 32 in four slices: each evaluates the first layer.
+    let large = architecture(vec![64, 32]);
+    let (forward, backward) = monb_flops(&large.hidden, Variant::of(&large, None));
+    assert_eq!(forward, 2.0 * (4.0 * 64.0 + 64.0 * 32.0 + 32.0));
+    assert_eq!(backward, 2.0 * (4.0 * 64.0 + 2048.0 + 32.0 + 64.0 + 64.0 + 2048.0 + 2048.0) + 32.0 + 96.0 + 1.0);
+}
+
+#[test]
+fn the_rest_of_a_step() {
+    let problem = problem(States::F32);
+    let parameters = problem.layout.len() as f64;
+    assert_eq!(work(&problem, "adam").bytes.minimum, 28.0 * parameters);
+    assert_eq!(work(&problem, "gemm dH = dlogits Wo'").flops, 2.0 * 10.0 * 4.0 * 3.0);
+    // The intercept, three hops, experts and heads.
+    assert_eq!(work(&problem, "column_sums").launches, 1 + 3 + 2);
+    // Codes, five rows of logits, ten rows of gradients, a double for each of two blocks of eight rows.
+    assert_eq!(work(&problem, "loss_softmax").bytes.minimum, 4.0 * (10.0 + 15.0 + 30.0) + 16.0);
+}
+
+#[test]
+fn long_sums_take_stages() {
+    let mut step = Step { problem: &problem(States::F32), work: Vec::new() };
+    // 600 rows: three parts of 256, then once over the parts.
+    step.column_sums(600, 2);
+    assert_eq!((step.work[0].launches, step.work[0].bytes.minimum), (2, 4.0 * (1200.0 + 6.0 + 6.0 + 2.0)));
+}
+
+#[test]
+fn sectors_are_whole() {
+    assert_eq!(sectors(128, 128, 4), 512.0);
+    // 400 bytes from an offset of 0 or 16: 13 sectors; 200 bytes: always 7.
+    assert_eq!((sectors(100, 128, 4), sectors(100, 128, 2)), (416.0, 224.0));
+    // Tiles of 32 bytes: 13 sectors in even rows; in odd ones twelve tiles straddle two, 25 in all.
+    assert_eq!(sectors(100, 8, 4), 19.0 * 32.0);
+    assert_eq!(sectors(1, 4, 2), 32.0);
+}

@@ -1,0 +1,271 @@
+//! `harmonia doctor`, and what it stands on: the table of kernels, ptxas' report and the count of a step's traffic are
+//! compared with the kernels there are and the launches that happen.
+
+// Launching a kernel is unsafe.
+#![allow(unsafe_code)]
+// A helper may stop at the first surprise, as a test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod program;
+
+use common::problems::{Recipe, Task};
+use harmonia::config::States;
+use harmonia::device::cuda;
+use harmonia::device::host::{Host, Memory};
+use harmonia::device::launcher::traffic::{self, Problem};
+use harmonia::device::launcher::{self, Driver, Gemm, Launch, Launcher};
+use harmonia::device::resources::{Resources, parse};
+use harmonia::device::{AdamStep, Device};
+use harmonia::model::{Randomness, Resident};
+use program::{Scratch, stdout_of};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// Generations whose machine code may use no local memory.
+const ARCHS: [&str; 4] = ["sm_80", "sm_86", "sm_89", "sm_90"];
+/// Columns of a terminal that tables must fit.
+const COLUMNS: usize = 120;
+const ROOFLINE: &str = "docs/roofline.md";
+
+/// ptxas' report; none where nvcc was not there.
+fn report() -> Option<Vec<Resources>> {
+    let report = parse(cuda::embedded().ptxas_report);
+    if report.is_empty() {
+        println!("skipped: nvcc was not there when this was built");
+        return None;
+    }
+    Some(report)
+}
+
+#[test]
+fn the_table_names_exactly_the_kernels_there_are() {
+    let names: Vec<&str> = launcher::kernels().iter().map(|kernel| kernel.name).collect();
+    assert_eq!(names, Host::new().unwrap().kernels());
+    let Some(report) = report() else { return };
+    for arch in cuda::embedded().archs.split(',') {
+        let arch = format!("sm_{arch}");
+        let mut compiled: Vec<&str> =
+            report.iter().filter(|line| line.arch == arch).map(|line| line.kernel.as_str()).collect();
+        compiled.sort_unstable();
+        assert_eq!(names, compiled, "{arch}");
+    }
+}
+
+#[test]
+fn hot_kernels_use_no_local_memory() {
+    let Some(report) = report() else { return };
+    let hot = |name: &str| name.starts_with("propagate_") || name.ends_with("_16_8") || name.ends_with("_64_32");
+    let built: Vec<String> = cuda::embedded().archs.split(',').map(|arch| format!("sm_{arch}")).collect();
+    for arch in ARCHS.iter().filter(|arch| built.iter().any(|built| built == *arch)) {
+        let lines: Vec<&Resources> = report.iter().filter(|line| line.arch == *arch && hot(&line.kernel)).collect();
+        assert!(lines.len() > 4, "{arch}: {lines:?}");
+        for kernel in ["monb_forward_16_8", "monb_backward_16_8", "monb_forward_64_32", "monb_backward_64_32"] {
+            assert!(lines.iter().any(|line| line.kernel == kernel), "{arch} has no {kernel}");
+        }
+        for line in lines {
+            assert_eq!((line.stack, line.spill_stores, line.spill_loads), (0, 0, 0), "{line:?}");
+        }
+    }
+}
+
+/// The host, and a record of what it was asked for.
+struct Recorder {
+    host: Host,
+    /// Times each was run; `gemm` and `memset` beside kernels.
+    runs: Mutex<BTreeMap<&'static str, usize>>,
+    /// Dynamic shared memory of each launch.
+    shared: Mutex<BTreeMap<&'static str, u32>>,
+}
+
+impl Recorder {
+    fn count(&self, what: &'static str) {
+        *self.runs.lock().unwrap().entry(what).or_default() += 1;
+    }
+}
+
+impl Driver for Recorder {
+    type Memory = Memory;
+
+    fn name(&self) -> String {
+        self.host.name()
+    }
+
+    fn shared_limit(&self) -> usize {
+        self.host.shared_limit()
+    }
+
+    fn free_bytes(&self) -> harmonia::Result<Option<usize>> {
+        self.host.free_bytes()
+    }
+
+    fn allocate(&self, bytes: usize) -> harmonia::Result<Memory> {
+        self.host.allocate(bytes)
+    }
+
+    fn address(&self, memory: &Memory) -> u64 {
+        self.host.address(memory)
+    }
+
+    fn size(&self, memory: &Memory) -> usize {
+        self.host.size(memory)
+    }
+
+    fn write(&self, memory: &mut Memory, bytes: &[u8]) -> harmonia::Result<()> {
+        self.host.write(memory, bytes)
+    }
+
+    fn read(&self, bytes: &mut [u8], memory: &Memory) -> harmonia::Result<()> {
+        self.host.read(bytes, memory)
+    }
+
+    fn clear(&self, memory: &mut Memory) -> harmonia::Result<()> {
+        self.count("memset");
+        self.host.clear(memory)
+    }
+
+    unsafe fn launch(&self, launch: &Launch) -> harmonia::Result<()> {
+        self.count(launch.kernel);
+        self.shared.lock().unwrap().insert(launch.kernel, launch.shared_bytes);
+        // SAFETY: as the caller promises.
+        unsafe { self.host.launch(launch) }
+    }
+
+    unsafe fn gemm(&self, product: &Gemm) -> harmonia::Result<()> {
+        self.count("gemm");
+        // SAFETY: as the caller promises.
+        unsafe { self.host.gemm(product) }
+    }
+}
+
+#[test]
+fn a_training_step_launches_what_the_traffic_model_counts() {
+    let base = Recipe { nodes: 40, hidden: vec![16, 8], bases: 8, task: Task::Classes(3), ..Recipe::default() };
+    let cases = [
+        (Recipe { features: 100, ..base.clone() }, States::F32),
+        (Recipe { features: 33, hops: 1, ..base.clone() }, States::F16),
+        (Recipe { features: 9, hops: 4, weighted: true, nodes: 700, ..base.clone() }, States::F16),
+        (Recipe { features: 4, hidden: vec![64, 32], ..base.clone() }, States::Bf16),
+        (Recipe { features: 5, hidden: vec![7], active: 1, ..base }, States::F32),
+    ];
+    for (recipe, states) in cases {
+        let problem = recipe.problem();
+        let (batch, layout) = (problem.batch(), &problem.layout);
+        let counted = Problem {
+            nodes: batch.transition.nodes(),
+            entries: batch.transition.matrix().col_idx.len(),
+            weighted: recipe.weighted,
+            targets: batch.targets.len(),
+            states,
+            layout: layout.clone(),
+        };
+        let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
+        for work in traffic::step(&counted) {
+            let name = if work.kernel.starts_with("gemm") { "gemm" } else { work.kernel };
+            *expected.entry(name).or_default() += work.launches;
+        }
+        let recorder = Recorder { host: Host::new().unwrap(), runs: Mutex::default(), shared: Mutex::default() };
+        let device = Launcher::new(recorder, states);
+        let rounded: Vec<f32> = problem.parameters.iter().map(|&value| value as f32).collect();
+        let mut parameters = device.upload(&rounded).unwrap();
+        let [mut gradient, mut first, mut second] = [(); 3].map(|()| device.zeros(layout.len()).unwrap());
+        let mut resident = Resident::new(&device, layout, batch).unwrap();
+        device.driver().runs.lock().unwrap().clear();
+        device.clear(&mut gradient).unwrap();
+        resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
+        device.norm(&gradient).unwrap();
+        let step = AdamStep { learning_rate: 1e-3, weight_decay: 0.0, decoupled: false, step: 1, gradient_scale: 1.0 };
+        device.adam(&mut parameters, &mut first, &mut second, &gradient, step).unwrap();
+        assert_eq!(*device.driver().runs.lock().unwrap(), expected, "{recipe:?}, {states:?}");
+        for (kernel, &bytes) in device.driver().shared.lock().unwrap().iter() {
+            let known = launcher::kernel(kernel).unwrap().dynamic_bytes(&layout.architecture);
+            assert_eq!(bytes as usize, known, "dynamic shared memory of {kernel}");
+        }
+    }
+}
+
+/// Runs `harmonia doctor` where it can see no GPU.
+fn doctor(arguments: &[&str]) -> std::process::Output {
+    let scratch = Scratch::new();
+    let arguments: Vec<&str> = ["doctor"].iter().chain(arguments).copied().collect();
+    scratch.command("harmonia", &arguments).env("CUDA_VISIBLE_DEVICES", "").output().unwrap()
+}
+
+fn doctor_ok(arguments: &[&str]) -> String {
+    let text = stdout_of(&doctor(arguments), arguments);
+    for line in text.lines().filter(|_| !arguments.is_empty() && !arguments.contains(&"--json")) {
+        assert!(line.chars().count() <= COLUMNS, "{arguments:?}: {line}");
+    }
+    text
+}
+
+#[test]
+fn without_a_gpu_it_says_why_the_cpu_is_chosen() {
+    let text = doctor_ok(&[]);
+    for label in
+        ["harmonia", "CPU", "kernels on the CPU", "kernels for GPUs", "CUDA driver", "cuBLAS", "NVRTC", "kernel cache"]
+    {
+        assert!(text.lines().any(|line| line.starts_with(label)), "no {label:?} in:\n{text}");
+    }
+    let auto = text.lines().find(|line| line.starts_with("--device auto")).unwrap();
+    assert!(auto.contains("cpu: ") && auto.to_lowercase().contains("nvidia driver"), "{auto}");
+    let json: Value = serde_json::from_str(&doctor_ok(&["--json"])).unwrap();
+    assert_eq!((&json["auto"]["device"], &json["devices"]), (&"cpu".into(), &Value::Array(vec![])));
+    assert!(json["auto"]["reason"].is_string() && json["cpu"]["cores"].as_u64().unwrap() > 0, "{json}");
+}
+
+#[test]
+fn kernels_are_listed_or_the_way_to_a_list_is_named() {
+    let output = doctor(&["--kernels"]);
+    let Some(report) = report() else {
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("install-nvcc.sh"));
+        return;
+    };
+    let arch = report[0].arch.as_str();
+    let text = doctor_ok(&["--kernels", "--arch", arch]);
+    let forward = text.lines().find(|line| line.starts_with("monb_forward_16_8")).unwrap();
+    assert!(forward.contains(" 128 ") && forward.contains('%'), "{forward}");
+    let json: Value = serde_json::from_str(&doctor_ok(&["--kernels", "--json"])).unwrap();
+    let kernels = json["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), report.len());
+    assert!(kernels.iter().all(|kernel| kernel["registers"].as_u64().unwrap() > 0));
+    // Its launch bounds promise at least four blocks of 128 threads.
+    let blocks = |kernel: &Value| kernel["blocks_per_multiprocessor"].as_u64();
+    let bounded = |kernel: &&Value| kernel["kernel"] == "monb_forward_16_8";
+    assert!(kernels.iter().filter(bounded).all(|kernel| blocks(kernel).is_none_or(|blocks| blocks >= 4)));
+    let refused = doctor(&["--kernels", "--arch", "sm_20"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(arch));
+}
+
+#[test]
+fn the_roofline_is_the_one_in_the_documentation() {
+    let text = doctor_ok(&["--roofline"]);
+    let page = std::fs::read_to_string(ROOFLINE).unwrap();
+    let (before, rest) = page.split_once("```text\n").unwrap();
+    let (_, after) = rest.split_once("```\n").unwrap();
+    let fresh = format!("{before}```text\n{text}```\n{after}");
+    if std::env::var_os("HARMONIA_RENEW_ROOFLINE").is_some() {
+        std::fs::write(ROOFLINE, fresh).unwrap();
+        println!("wrote {ROOFLINE}");
+        return;
+    }
+    assert!(page == fresh, "{ROOFLINE} is stale; renew it with `HARMONIA_RENEW_ROOFLINE=1 cargo test --test doctor`");
+}
+
+#[test]
+fn a_faster_gpu_takes_less_time_and_nonsense_is_refused() {
+    let total = |arguments: &[&str]| {
+        let json: Value = serde_json::from_str(&doctor_ok(arguments)).unwrap();
+        json["datasets"][0]["ms_no_reuse"].as_f64().unwrap()
+    };
+    let usual = total(&["--roofline", "--json"]);
+    let twice = total(&["--roofline", "--json", "--bandwidth", "2016", "--tflops", "164"]);
+    assert!((usual / twice - 2.0).abs() < 1e-9, "{usual} {twice}");
+    for wrong in [["--bandwidth", "0"], ["--tflops", "inf"]] {
+        let arguments: Vec<&str> = ["--roofline"].iter().chain(&wrong).copied().collect();
+        assert_eq!(doctor(&arguments).status.code(), Some(2), "{wrong:?}");
+    }
+}
