@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 pub const ARCHS: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// The least generation, and the one whose PTX is kept.
 pub const BASE_ARCH: &str = "80";
-/// Contraction to FMA is on, as on every device here; fast approximations of division, roots and exp are not.
+/// Contraction to FMA is on (the host build has it off, so the two differ in the last bits); fast approximations of
+/// division, roots and exp are not.
 const FLAGS: [&str; 4] = ["-O3", "-std=c++17", "--fmad=true", "-Xptxas=-v"];
 
 /// The compiled kernels. All fields are empty without nvcc.

@@ -97,7 +97,7 @@ typedef struct MonbFold {
     const float* coefficients; /* d x B */
     const uint32_t* experts;   /* d x m */
     uint64_t expert_size;
-    uint64_t output_layer;     /* where U starts inside an expert */
+    uint64_t hidden_size;      /* parameters of the hidden layers, behind which U starts */
     uint32_t features;
     uint32_t active;
     uint32_t bases;
@@ -112,7 +112,7 @@ typedef struct MonbForward {
     const float* gates;      /* d x m */
     const uint32_t* experts; /* d x m */
     const float* parameters;
-    const uint32_t* widths;  /* 1, hidden widths */
+    const uint32_t* widths;  /* 1, hidden widths; generic kernel */
     uint64_t nodes;
     uint64_t expert_size;
     uint64_t workspace_size; /* floats of one piece */
@@ -133,7 +133,7 @@ typedef struct MonbBackward {
     const float* gates;       /* d x m */
     const uint32_t* experts;  /* d x m */
     const float* parameters;
-    const uint32_t* widths;   /* 1, hidden widths */
+    const uint32_t* widths;   /* 1, hidden widths; generic kernel */
     uint64_t nodes;
     uint64_t chunk_rows;      /* nodes of a chunk, a multiple of HARMONIA_MONB_ROWS */
     uint64_t expert_size;
@@ -159,8 +159,7 @@ typedef struct MonbFinish {
     const float* coefficients; /* d x B */
     const float* expert_sums;  /* C x hidden_size */
     uint64_t expert_size;
-    uint64_t hidden_size;
-    uint64_t output_layer;
+    uint64_t hidden_size;      /* the output layer follows */
     uint32_t features;
     uint32_t expert_count;
     uint32_t active;
@@ -180,7 +179,7 @@ typedef struct PropagateStart {
     uint64_t rows;
     uint64_t block_rows;         /* rows of a block */
     uint32_t cols;
-    float state_scale;           /* backward: factor on stored states, against underflow of half */
+    float state_scale;           /* factor on stored states: a power of two that keeps half in range, else 1 */
 } PropagateStart;
 
 typedef struct Propagate {
@@ -265,7 +264,7 @@ typedef struct SquareSums {
 typedef struct Largest {
     float* partial;              /* one a block */
     const float* values;         /* rows x columns */
-    const float* inverse_degree; /* rows */
+    const float* inverse_degree; /* rows; null: all 1 */
     uint64_t length;             /* rows x columns */
     uint64_t block_length;
     uint32_t columns;

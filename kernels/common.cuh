@@ -1,7 +1,7 @@
 // What every kernel file starts from: the ABI, and CUDA itself or its host stand-in.
 //
-// `KERNEL(name, Args)` opens a kernel whose only argument is a struct of abi.h, called `args`; BOUNDED_KERNEL also tells the
-// compiler the threads of a block and how many blocks should fit a multiprocessor. Kernels read nothing from outside
+// `KERNEL(name, Args)` opens a kernel whose only argument is a struct of abi.h, called `args`; BOUNDED_KERNEL also tells
+// the compiler the threads of a block and how many blocks should fit a multiprocessor. Kernels read nothing from outside
 // their arguments, all lanes of a block reach every barrier, and every reduction has a fixed order.
 #pragma once
 

@@ -21,7 +21,7 @@ KERNEL(monb_fold, MonbFold) {
     }
     const uint64_t pair = at / (w + 1);
     const uint32_t unit = static_cast<uint32_t>(at % (w + 1));
-    const float* output = args.parameters + args.experts[pair] * args.expert_size + args.output_layer;
+    const float* output = args.parameters + args.experts[pair] * args.expert_size + args.hidden_size;
     const float* bias = output + static_cast<uint64_t>(args.bases) * w;
     const float* a = args.coefficients + pair / args.active * args.bases;
     float sum = 0.0f;
@@ -74,7 +74,7 @@ KERNEL(monb_finish_coefficients, MonbFinish) {
     float total = 0.0f;
     for (uint32_t slot = 0; slot < args.active; ++slot) {
         const uint64_t pair = static_cast<uint64_t>(k) * args.active + slot;
-        const float* output = args.parameters + args.experts[pair] * args.expert_size + args.output_layer;
+        const float* output = args.parameters + args.experts[pair] * args.expert_size + args.hidden_size;
         const float* sums = args.sums + pair * (w + 1);
         float sum = output[args.bases * w + b] * sums[w];
         for (uint64_t unit = 0; unit < w; ++unit) {
@@ -92,7 +92,7 @@ KERNEL(monb_finish_outputs, MonbFinish) {
     const uint64_t b = blockIdx.x % args.bases;
     const uint64_t w = args.head_width;
     const uint64_t pairs = static_cast<uint64_t>(args.features) * args.active;
-    float* output = args.d_parameters + expert * args.expert_size + args.output_layer;
+    float* output = args.d_parameters + expert * args.expert_size + args.hidden_size;
     for (uint64_t first = 0; first <= w; first += HARMONIA_SUM_COLUMNS) {
         const uint64_t unit = first + threadIdx.x;
         float sum = 0.0f;

@@ -155,13 +155,12 @@ __device__ __forceinline__ void any_layer_gradients(
     }
 }
 
-// Grid: tiles of features, chunks of nodes. Both outputs are zero at the start.
+// Grid: tiles of features (strided), chunks of nodes. Both outputs are zero at the start.
 // Workspace: x and all activations, then two pieces as large as the widest layer.
 KERNEL(monb_backward_any, MonbBackward) {
     DYNAMIC_SHARED(float, shared);
     __shared__ float inputs[TILE_FEATURES][TILE_STRIDE];
     __shared__ float gradients[TILE_FEATURES][TILE_STRIDE];
-    const uint32_t first_feature = blockIdx.x * TILE_FEATURES;
     const uint32_t d = args.feature_count;
     const uint32_t w = args.head_width;
     const Network net = network(args.widths, args.layers);
@@ -174,69 +173,73 @@ KERNEL(monb_backward_any, MonbBackward) {
     float* head_sums = args.head_sums + static_cast<uint64_t>(blockIdx.y) * d * args.active * (w + 1);
     const float kept = args.dropout.place == HARMONIA_DROP_HIDDEN ? args.dropout.scale : 1.0f;
     const uint64_t last_row = smaller<uint64_t>((blockIdx.y + 1) * args.chunk_rows, args.nodes);
-    for (uint64_t first_row = blockIdx.y * args.chunk_rows; first_row < last_row; first_row += TILE_ROWS) {
-        __syncthreads();
-        load_tile<ANY_THREADS>(inputs, args.features, &args.dropout, first_row, last_row, first_feature, d);
-        load_tile<ANY_THREADS>(gradients, args.d_responses, nullptr, first_row, last_row, first_feature, d);
-        __syncthreads();
-        for (int f = 0; f < TILE_FEATURES && first_feature + f < d; ++f) {
-            const uint32_t k = first_feature + f;
-            const float factor = response_factor(args.dropout, k);
-            for (uint32_t slot = 0; slot < args.active; ++slot) {
-                const uint64_t pair = static_cast<uint64_t>(k) * args.active + slot;
-                const uint32_t expert = args.experts[pair];
-                const float* head = args.heads + pair * (w + 1);
-                float* d_head = head_sums + pair * (w + 1);
-                const float gate = args.gates[pair] * factor;
-                for (int row = 0; row < TILE_ROWS; row += LANES) {
-                    const float* g = gradients[f] + row;
-                    if (threadIdx.x < LANES) {
-                        activations[threadIdx.x] = inputs[f][row + threadIdx.x];
-                    }
-                    const HiddenMasks masks = hidden_masks(args.dropout, first_row + row, d, k, args.active, slot);
-                    any_forward(activations, args.parameters + expert * args.expert_size, net, masks);
-                    for (uint32_t u = threadIdx.x; u <= w; u += ANY_THREADS) {
-                        float sum = 0.0f;
-                        for (int point = 0; point < LANES; ++point) {
-                            sum = fmaf(g[point], u < w ? last[u * LANES + point] : 1.0f, sum);
+    for (uint32_t first_feature = blockIdx.x * TILE_FEATURES; first_feature < d;
+         first_feature += gridDim.x * TILE_FEATURES) {
+        for (uint64_t first_row = blockIdx.y * args.chunk_rows; first_row < last_row; first_row += TILE_ROWS) {
+            __syncthreads();
+            load_tile<ANY_THREADS>(inputs, args.features, &args.dropout, first_row, last_row, first_feature, d);
+            load_tile<ANY_THREADS>(gradients, args.d_responses, nullptr, first_row, last_row, first_feature, d);
+            __syncthreads();
+            for (int f = 0; f < TILE_FEATURES && first_feature + f < d; ++f) {
+                const uint32_t k = first_feature + f;
+                const float factor = response_factor(args.dropout, k);
+                for (uint32_t slot = 0; slot < args.active; ++slot) {
+                    const uint64_t pair = static_cast<uint64_t>(k) * args.active + slot;
+                    const uint32_t expert = args.experts[pair];
+                    const float* head = args.heads + pair * (w + 1);
+                    float* d_head = head_sums + pair * (w + 1);
+                    const float gate = args.gates[pair] * factor;
+                    for (int row = 0; row < TILE_ROWS; row += LANES) {
+                        const float* g = gradients[f] + row;
+                        if (threadIdx.x < LANES) {
+                            activations[threadIdx.x] = inputs[f][row + threadIdx.x];
                         }
-                        d_head[u] += sum;
-                    }
-                    // From the last hidden layer down: delta is the gradient of its pre-activations.
-                    if (args.layers) {
-                        for (uint32_t at = threadIdx.x; at < w * LANES; at += ANY_THREADS) {
-                            delta[at] = last[at] > 0.0f ? gate * __ldg(head + at / LANES) * g[at % LANES] * kept : 0.0f;
+                        const HiddenMasks masks = hidden_masks(args.dropout, first_row + row, d, k, args.active, slot);
+                        any_forward(activations, args.parameters + expert * args.expert_size, net, masks);
+                        for (uint32_t u = threadIdx.x; u <= w; u += ANY_THREADS) {
+                            float sum = 0.0f;
+                            for (int point = 0; point < LANES; ++point) {
+                                sum = fmaf(g[point], u < w ? last[u * LANES + point] : 1.0f, sum);
+                            }
+                            d_head[u] += sum;
                         }
-                    }
-                    __syncthreads();
-                    uint64_t offset = args.hidden_size;
-                    const float* above = activations + (1 + net.units) * LANES;
-                    for (uint32_t l = args.layers; l-- > 0;) {
-                        const uint32_t units = net.widths[l + 1];
-                        const uint32_t below = net.widths[l];
-                        const float* output = above - units * LANES;
-                        const float* input = output - below * LANES;
-                        offset -= static_cast<uint64_t>(units) * (below + 1);
-                        float* d_weight = expert_sums + expert * args.hidden_size + offset;
-                        any_layer_gradients(
-                            d_weight, d_weight + static_cast<uint64_t>(units) * below, delta, units, input, below);
-                        if (l > 0) {
-                            const float* weight = args.parameters + expert * args.expert_size + offset;
-                            for (uint32_t at = threadIdx.x; at < below * LANES; at += ANY_THREADS) {
-                                const uint32_t v = at / LANES;
-                                float sum = 0.0f;
-                                for (uint32_t u = 0; u < units; ++u) {
-                                    const float* row_u = weight + static_cast<uint64_t>(u) * below;
-                                    sum = fmaf(__ldg(row_u + v), delta[u * LANES + at % LANES], sum);
-                                }
-                                next_delta[at] = input[at] > 0.0f ? sum * kept : 0.0f;
+                        // From the last hidden layer down: delta is the gradient of its pre-activations.
+                        if (args.layers) {
+                            for (uint32_t at = threadIdx.x; at < w * LANES; at += ANY_THREADS) {
+                                const float d_last = gate * __ldg(head + at / LANES) * g[at % LANES] * kept;
+                                delta[at] = last[at] > 0.0f ? d_last : 0.0f;
                             }
                         }
                         __syncthreads();
-                        float* swapped = delta;
-                        delta = next_delta;
-                        next_delta = swapped;
-                        above = output;
+                        uint64_t offset = args.hidden_size;
+                        const float* above = activations + (1 + net.units) * LANES;
+                        for (uint32_t l = args.layers; l-- > 0;) {
+                            const uint32_t units = net.widths[l + 1];
+                            const uint32_t below = net.widths[l];
+                            const float* output = above - units * LANES;
+                            const float* input = output - below * LANES;
+                            offset -= static_cast<uint64_t>(units) * (below + 1);
+                            float* d_weight = expert_sums + expert * args.hidden_size + offset;
+                            any_layer_gradients(
+                                d_weight, d_weight + static_cast<uint64_t>(units) * below, delta, units, input, below);
+                            if (l > 0) {
+                                const float* weight = args.parameters + expert * args.expert_size + offset;
+                                for (uint32_t at = threadIdx.x; at < below * LANES; at += ANY_THREADS) {
+                                    const uint32_t v = at / LANES;
+                                    float sum = 0.0f;
+                                    for (uint32_t u = 0; u < units; ++u) {
+                                        const float* row_u = weight + static_cast<uint64_t>(u) * below;
+                                        sum = fmaf(__ldg(row_u + v), delta[u * LANES + at % LANES], sum);
+                                    }
+                                    next_delta[at] = input[at] > 0.0f ? sum * kept : 0.0f;
+                                }
+                            }
+                            __syncthreads();
+                            float* swapped = delta;
+                            delta = next_delta;
+                            next_delta = swapped;
+                            above = output;
+                        }
                     }
                 }
             }

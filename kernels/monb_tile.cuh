@@ -3,7 +3,7 @@
 //
 // A block stages a tile of X (and dF), 8 features x 128 nodes, transposed in shared memory, so that global rows are
 // read and written in full sectors. A team of threads (a warp for small experts, the block for large ones) takes one
-// (feature, slot) after the other: it loads that slot's expert, and its lanes are nodes, so every weight is a broadcast.
+// (feature, slot) after the other: it loads that slot's expert, and its lanes are nodes: every weight is a broadcast.
 // Eight units of the second layer make a slice; a thread holds one slice of one node (forward: of several nodes).
 #pragma once
 
@@ -215,7 +215,7 @@ __device__ void monb_forward_tile(const MonbForward& args) {
 // Working memory of a team in the backward pass.
 template <typename E>
 struct TeamMemory {
-    static constexpr int DELTA_STRIDE = E::H2 + 4; // in floats; multiples of four keep float4 aligned, + 4 spreads banks
+    static constexpr int DELTA_STRIDE = E::H2 + 4; // floats; a multiple of four for float4, + 4 to spread banks
     static constexpr int HIDDEN_STRIDE = E::H1 + 4;
     static constexpr int SUMS = 49; // 16 dw1, 16 db1, 8 S, 8 db2, G
     ExpertWeights<E> weights;
@@ -254,8 +254,8 @@ __device__ __forceinline__ void differentiate(ThreadSums& sums, TeamMemory<E>& m
     memory.delta[point][slice * 2 + 1] = make_float4(delta[4], delta[5], delta[6], delta[7]);
     team_sync<E>();
 
-    // dh1 = W2^T delta for the thread's units of the first layer, four at a time: delta is read again for each four, because
-    // holding all of it would cost the registers of a second block on the multiprocessor.
+    // dh1 = W2^T delta for the thread's units of the first layer, four at a time: delta is read again for each
+    // four, because holding all of it would cost too many registers.
 #pragma unroll
     for (int quad = 0; quad < E::UNITS / 4; ++quad) {
         const int first_unit = slice * E::UNITS + quad * 4;
@@ -377,7 +377,7 @@ __device__ __forceinline__ void flush(
     team_sync<E>(); // before the next expert overwrites the memory
 }
 
-// Grid: tiles of features, chunks of nodes. Both outputs are zero at the start.
+// Grid: tiles of features (strided), chunks of nodes. Both outputs are zero at the start.
 template <typename E>
 __device__ void monb_backward_tile(const MonbBackward& args) {
     __shared__ float inputs[TILE_FEATURES][TILE_STRIDE];
@@ -386,34 +386,37 @@ __device__ void monb_backward_tile(const MonbBackward& args) {
     const int team = threadIdx.x / E::TEAM;
     const int thread = threadIdx.x % E::TEAM;
     const int point = thread % E::POINTS;
-    const uint32_t first_feature = blockIdx.x * TILE_FEATURES;
     const uint32_t d = args.feature_count;
     const uint64_t block = static_cast<uint64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
     float* expert_sums = args.expert_sums + (block * E::TEAMS + team) * args.expert_count * args.hidden_size;
     float* head_sums = args.head_sums + static_cast<uint64_t>(blockIdx.y) * d * args.active * (E::H2 + 1);
     const uint64_t last_row = smaller<uint64_t>((blockIdx.y + 1) * args.chunk_rows, args.nodes);
     TeamMemory<E>& memory = teams[team];
-    for (uint64_t first_row = blockIdx.y * args.chunk_rows; first_row < last_row; first_row += TILE_ROWS) {
-        __syncthreads();
-        load_tile<E::THREADS>(inputs, args.features, &args.dropout, first_row, last_row, first_feature, d);
-        load_tile<E::THREADS>(gradients, args.d_responses, nullptr, first_row, last_row, first_feature, d);
-        __syncthreads();
-        for (int f = team; f < TILE_FEATURES && first_feature + f < d; f += E::TEAMS) {
-            const uint32_t k = first_feature + f;
-            const float factor = response_factor(args.dropout, k);
-            for (uint32_t slot = 0; slot < args.active; ++slot) {
-                const uint64_t pair = static_cast<uint64_t>(k) * args.active + slot;
-                const uint32_t expert = args.experts[pair];
-                const float* head = args.heads + pair * (E::H2 + 1);
-                const float* parameters = args.parameters + expert * args.expert_size;
-                load_expert(memory.weights, parameters, head, args.gates[pair] * factor, thread);
-                team_sync<E>();
-                ThreadSums sums = {};
+    for (uint32_t first_feature = blockIdx.x * TILE_FEATURES; first_feature < d;
+         first_feature += gridDim.x * TILE_FEATURES) {
+        for (uint64_t first_row = blockIdx.y * args.chunk_rows; first_row < last_row; first_row += TILE_ROWS) {
+            __syncthreads();
+            load_tile<E::THREADS>(inputs, args.features, &args.dropout, first_row, last_row, first_feature, d);
+            load_tile<E::THREADS>(gradients, args.d_responses, nullptr, first_row, last_row, first_feature, d);
+            __syncthreads();
+            for (int f = team; f < TILE_FEATURES && first_feature + f < d; f += E::TEAMS) {
+                const uint32_t k = first_feature + f;
+                const float factor = response_factor(args.dropout, k);
+                for (uint32_t slot = 0; slot < args.active; ++slot) {
+                    const uint64_t pair = static_cast<uint64_t>(k) * args.active + slot;
+                    const uint32_t expert = args.experts[pair];
+                    const float* head = args.heads + pair * (E::H2 + 1);
+                    const float* parameters = args.parameters + expert * args.expert_size;
+                    load_expert(memory.weights, parameters, head, args.gates[pair] * factor, thread);
+                    team_sync<E>();
+                    ThreadSums sums = {};
 #pragma unroll 1
-                for (int tile = 0; tile < TILE_ROWS; tile += E::POINTS) {
-                    differentiate(sums, memory, inputs[f][tile + point], gradients[f][tile + point], thread);
+                    for (int tile = 0; tile < TILE_ROWS; tile += E::POINTS) {
+                        differentiate(sums, memory, inputs[f][tile + point], gradients[f][tile + point], thread);
+                    }
+                    float* d_expert = expert_sums + expert * args.hidden_size;
+                    flush(d_expert, head_sums + pair * (E::H2 + 1), sums, memory, thread);
                 }
-                flush(expert_sums + expert * args.hidden_size, head_sums + pair * (E::H2 + 1), sums, memory, thread);
             }
         }
     }

@@ -2,7 +2,7 @@
 //
 // Forward   z_0 = F, z_{t+1} = M z_t, H = sum_t theta_t (*) z_t
 // Backward  y_0 = dH, y_{t+1} = M^T y_t, dF = sum_t theta_t (*) y_t, dtheta[t,k] = <F[:,k], y_t[:,k]>
-//           M^T = A^T D^-1, so the stored state is already D^-1 y_t (times `state_scale`, a power of two).
+//           M^T = A^T D^-1, so the stored state is already D^-1 y_t. Stored states carry the factor `state_scale`.
 // Shapes    F, H, dF, states n x d; theta_t d; A as CSR with 64-bit offsets and 32-bit columns, values optional
 // Threads   >= 32 columns: a warp a row, lanes over columns, four columns a lane where d is a multiple of four;
 //           5..31 columns: 8, 16 or 32 lanes a row; <= 4 columns: 8 lanes a row, over its neighbours.
@@ -30,16 +30,16 @@ __device__ __forceinline__ void finish_row(
     float next[V];
     load<float, V>(accumulated, args.accumulated + at);
     load<float, V>(theta, args.hop_weights + col);
+    const float unscale = 1.0f / args.state_scale;
     if (PASS == Pass::Forward) {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             next[v] = sum[v] * inverse_degree;
-            accumulated[v] = fmaf(theta[v], next[v], accumulated[v]);
+            accumulated[v] = fmaf(theta[v], next[v] * unscale, accumulated[v]);
         }
     } else {
         float response[V];
         load<float, V>(response, args.responses + at);
-        const float unscale = 1.0f / args.state_scale;
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             const float y = sum[v] * unscale;
@@ -307,7 +307,7 @@ __device__ void propagate_start(const PropagateStart& args) {
             if (PASS == Pass::Forward) {
                 args.accumulated[at] = theta * response;
                 if (state) {
-                    state[at] = from_float<S>(response);
+                    state[at] = from_float<S>(response * args.state_scale);
                 }
             } else {
                 const float y = args.accumulated[at];

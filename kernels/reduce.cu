@@ -44,14 +44,15 @@ KERNEL(square_sums, SquareSums) {
     }
 }
 
-// partial[block] = largest |value / degree of its row| of the block's stretch: what a stored gradient will be at most.
+// partial[block] = largest |value|, or |value / degree of its row|, of the block's stretch: what a stored state will be.
 KERNEL(largest, Largest) {
     __shared__ float warps[LANES];
     const uint64_t first = blockIdx.x * args.block_length;
     const uint64_t last = first + args.block_length < args.length ? first + args.block_length : args.length;
     float most = 0.0f;
     for (uint64_t at = first + threadIdx.x; at < last; at += blockDim.x) {
-        most = fmaxf(most, fabsf(args.values[at] * __ldg(args.inverse_degree + at / args.columns)));
+        const float factor = args.inverse_degree ? __ldg(args.inverse_degree + at / args.columns) : 1.0f;
+        most = fmaxf(most, fabsf(args.values[at] * factor));
     }
 #pragma unroll
     for (int offset = LANES / 2; offset > 0; offset /= 2) {

@@ -386,3 +386,56 @@ fn one_test_node_still_gives_a_finished_run() {
     assert!(run["recovery"].is_null() && run["test"]["nll"].is_f64(), "{run}");
     assert!(scratch.path("r/summary.json").is_file());
 }
+
+#[test]
+fn a_device_that_is_not_there_is_said_and_auto_goes_on_without() {
+    let scratch = Scratch::new();
+    if harmonia::device::cuda::device_count().is_ok_and(|count| count > 0) {
+        return println!("skipped: this machine has a GPU");
+    }
+    let output = scratch.train(&quick(&["--device", "cuda"]));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("error: no ") && message.contains("--device cpu"), "{message}");
+    assert!(scratch.entries().is_empty());
+
+    let output = scratch.train(&quick(&["--out", "r"]));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("note: computing on the CPU: no "), "{message}");
+}
+
+#[test]
+fn half_states_are_for_devices_that_run_kernels() {
+    let scratch = Scratch::new();
+    let output = scratch.train(&quick(&["--device", "cpu", "--set", "engine.states=f16"]));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("engine.states") && message.contains("cuda, host"), "{message}");
+}
+
+#[test]
+fn the_kernels_train_a_store_on_the_host() {
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("s")).unwrap();
+    let nll = |device: &str, out: &str| {
+        let common = ["--dataset", "s", "--epochs", "3", "--json", "--device", device, "--out", out];
+        let text = scratch.train_ok(&common);
+        serde_json::from_str::<Value>(&text).unwrap()["test"]["nll"].clone()
+    };
+    let nll = |device, out| {
+        let value = nll(device, out);
+        value["mean"].as_f64().or(value.as_f64()).unwrap()
+    };
+    let (cpu, host) = (nll("cpu", "a"), nll("host", "b"));
+    assert!((cpu - host).abs() <= 1e-4 * cpu, "{cpu} {host}");
+
+    let plan = |device: &str| {
+        let text = scratch.train_ok(&["--dataset", "s", "--dry-run", "--json", "--device", device]);
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let host = plan("host");
+    assert!(host["device"].as_str().unwrap().contains("host"), "{host}");
+    // A device that copies batches plans for the copies.
+    assert!(host["memory_bytes_by_buffer"]["features, copied"].as_u64().unwrap() > 0);
+    assert!(plan("cpu")["memory_bytes_by_buffer"]["features, copied"].is_null());
+}

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may stop at the first surprise
 
 use harmonia::device::cuda::{self, Cuda, nvrtc};
-use harmonia::device::launcher::{Driver, Gemm, Launch};
+use harmonia::device::launcher::{self, Driver, Gemm, Launch};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -38,11 +38,9 @@ fn a_machine_without_a_driver_gets_a_message() {
     assert_eq!(cuda::devices().err().map(|error| error.to_string()), Some(error.to_string()));
 }
 
-/// Kernels by name, from the source.
+/// Kernels by name.
 fn kernels() -> BTreeSet<&'static str> {
-    let opens = |line: &'static str| line.strip_prefix("KERNEL(")?.split(',').next();
-    let names = cuda::embedded().source.lines().filter_map(opens).filter(|name| !name.contains('#'));
-    names.collect()
+    launcher::kernels().iter().map(|kernel| kernel.name).collect()
 }
 
 fn contains(bytes: &[u8], name: &str) -> bool {

@@ -7,9 +7,11 @@
 #include "engine.h"
 #include "checks.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 
 namespace harmonia_host {
 
@@ -239,21 +241,30 @@ void lay_out_block(const uint32_t threads[3]) {
     }
 }
 
+// Blocks in natural order; in random order from a random one on, in steps that reach every one of them.
 void run_grid(const uint32_t blocks[3]) {
     grid.grid_dim = dim3{blocks[0], blocks[1], blocks[2]};
     checks::launch_begins();
-    for (uint32_t z = 0; z < blocks[2]; ++z) {
-        for (uint32_t y = 0; y < blocks[1]; ++y) {
-            for (uint32_t x = 0; x < blocks[0]; ++x) {
-                grid.block_index = uint3{x, y, z};
-                run_block();
-                current = nullptr;
-                if (launch->failed) {
-                    checks::complete(launch->message, launch->message_size);
-                    reclaim_stacks();
-                    return;
-                }
-            }
+    const uint64_t count = static_cast<uint64_t>(blocks[0]) * blocks[1] * blocks[2];
+    uint64_t number = 0;
+    uint64_t step = 1;
+    if (launch->order != 0) {
+        const uint32_t most = static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
+        number = draw(launch->order, most);
+        do {
+            step = 1 + draw(launch->order, most);
+        } while (std::gcd(step, count) != 1);
+    }
+    for (uint64_t done = 0; done < count; ++done, number = (number + step) % count) {
+        grid.block_index = uint3{static_cast<uint32_t>(number % blocks[0]),
+                                 static_cast<uint32_t>(number / blocks[0] % blocks[1]),
+                                 static_cast<uint32_t>(number / blocks[0] / blocks[1])};
+        run_block();
+        current = nullptr;
+        if (launch->failed) {
+            checks::complete(launch->message, launch->message_size);
+            reclaim_stacks();
+            return;
         }
     }
 }

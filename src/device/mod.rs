@@ -1,8 +1,10 @@
 //! Where the arithmetic happens: one trait, one method an op.
 //!
 //! [`crate::model`] writes the forward and backward pass once over [`Device`]. The native CPU implementation is
-//! [`cpu::Cpu`]; [`launcher::Launcher`] runs the CUDA kernels, on a GPU ([`cuda`]) or on the CPU ([`host`]). Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to
-//! (`+=`), activations are overwritten (`=`).
+//! [`cpu::Cpu`]; [`launcher::Launcher`] runs the CUDA kernels, on a GPU ([`cuda`]) or on the CPU ([`host`]).
+//!
+//! Convention for all ops: outputs first, then inputs, then sizes. Parameter gradients are added to (`+=`), activations
+//! are overwritten (`=`).
 
 pub mod cpu;
 pub mod cuda;
@@ -14,7 +16,7 @@ pub mod resources;
 
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::model::Layout;
+use crate::model::{BatchSizes, Layout};
 use crate::seed::Stream;
 pub use real::Real;
 
@@ -137,7 +139,7 @@ pub trait Device: Sync {
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.
-    fn scratch_bytes(&self, nodes: usize, layout: &Layout) -> usize;
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout) -> usize;
 
     /// Q = e Wg + noise * sigmoid(e Wn); top m of each row (ties: lower expert); gate = sigmoid(Q).
     fn route_forward(

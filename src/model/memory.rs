@@ -2,10 +2,14 @@
 
 use super::Layout;
 use crate::config::Config;
-use crate::datasets::{Dataset, Level};
+use crate::datasets::{Dataset, Level, Objective};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::graph::Transition;
+use std::collections::BTreeSet;
+
+/// Kept free beside the plan: work space of cuBLAS, code of kernels, and what a pool of memory rounds up.
+const RESERVE: usize = 256 << 20;
 
 /// Memory a training run will take.
 pub struct MemoryPlan {
@@ -15,36 +19,80 @@ pub struct MemoryPlan {
     pub device: Vec<(&'static str, usize)>,
 }
 
+/// What is resident at once, at most.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchSizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Entries of their matrix.
+    pub entries: usize,
+    /// Rows of their logits.
+    pub rows: usize,
+}
+
+impl BatchSizes {
+    /// The largest training step and the validation graphs beside it, or the largest graph alone.
+    pub fn largest(dataset: &Dataset, batch_size: usize) -> Self {
+        let adjacency = dataset.graph.adjacency();
+        if dataset.graphs() == 1 {
+            return BatchSizes { nodes: dataset.graph.nodes(), entries: adjacency.entries(), rows: dataset.units() };
+        }
+        let nodes_of = |graph: &usize| dataset.graph_nodes(*graph).len();
+        let entries_of = |graph: &usize| {
+            let nodes = dataset.graph_nodes(*graph);
+            (adjacency.row_ptr[nodes.end] - adjacency.row_ptr[nodes.start]) as usize
+        };
+        let held = |units: &[u32]| {
+            let graphs: BTreeSet<usize> = units.iter().map(|&unit| dataset.graph_of(unit as usize)).collect();
+            graphs.into_iter().collect::<Vec<_>>()
+        };
+        let (train, valid) = (held(&dataset.split.train), held(&dataset.split.valid));
+        let step = if batch_size == 0 { train.len() } else { batch_size.min(train.len()) };
+        let most = |size: &dyn Fn(&usize) -> usize| {
+            // The worst batch has the largest graphs.
+            let mut sizes: Vec<usize> = train.iter().map(size).collect();
+            sizes.sort_unstable_by(|a, b| b.cmp(a));
+            let resident = sizes[..step].iter().sum::<usize>() + valid.iter().map(size).sum::<usize>();
+            resident.max((0..dataset.graphs()).map(|graph| size(&graph)).max().unwrap_or(0))
+        };
+        let (nodes, entries) = (most(&nodes_of), most(&entries_of));
+        let rows = if dataset.level == Level::Node { nodes } else { step + valid.len() };
+        BatchSizes { nodes, entries, rows }
+    }
+}
+
 impl MemoryPlan {
     /// Plans a run.
     pub fn new<D: Device<Real = f32>>(device: &D, layout: &Layout, dataset: &Dataset, config: &Config) -> Self {
         let a = &layout.architecture;
         let float = size_of::<f32>();
-        let (nodes, rows) = largest_batch(dataset, config.train.batch_size);
-        let matrix = nodes * a.features * float;
-        let walk = Transition::planned_bytes(&dataset.graph, config.walk);
+        let batch = BatchSizes::largest(dataset, config.train.batch_size);
+        let matrix = batch.nodes * a.features * float;
+        let walk = |nodes, entries| Transition::planned_bytes(&dataset.graph, config.walk, nodes, entries);
         let mut host = vec![
             ("features", dataset.features.values.len() * float),
             ("graph", dataset.graph.adjacency().bytes()),
-            ("walk", walk),
+            ("walk", walk(dataset.graph.nodes(), dataset.graph.adjacency().entries())),
             ("best parameters", layout.len() * float),
         ];
+        let codes = if dataset.labels.objective() == Objective::Softmax { 1 } else { a.outputs };
         let mut on_device = vec![
             ("parameters", layout.len() * float),
+            ("best parameters, scored", layout.len() * float),
             ("gradient", layout.len() * float),
             ("optimizer moments", 2 * layout.len() * float),
             ("routing", 4 * a.features * a.active * float),
+            ("routing noise", a.features * a.experts * float),
             ("hop weights and gradient", 2 * a.hops * a.features * float),
             ("responses F", matrix),
             ("states H, dH, dF", matrix),
-            ("hop states and sums", device.scratch_bytes(nodes, layout)),
-            ("logits and gradient", 2 * rows * a.outputs * float),
+            ("hop states and sums", device.scratch_bytes(&batch, layout)),
+            ("logits and gradient", 2 * batch.rows * a.outputs * float),
+            ("labels", batch.rows * codes * float),
         ];
         if device.copies() {
-            // Of a set of graphs only a batch is resident; the share of its nodes is near enough for the walk.
-            let share = nodes as f64 / dataset.graph.nodes().max(1) as f64;
             on_device.insert(0, ("features, copied", matrix));
-            on_device.insert(1, ("walk, copied", (walk as f64 * share.min(1.0)) as usize));
+            on_device.insert(1, ("walk, copied", walk(batch.nodes, batch.entries)));
         } else {
             host.push(("feature codes, at most", dataset.features.values.len()));
         }
@@ -68,41 +116,20 @@ impl MemoryPlan {
     pub fn check<D: Device>(&self, device: &D) -> Result<()> {
         let Some(free) = device.free_bytes()? else { return Ok(()) };
         let planned = self.device_bytes();
-        if planned <= free {
+        if planned + RESERVE <= free {
             return Ok(());
         }
         let gibibytes = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
+        let (largest, bytes) = self.device.iter().max_by_key(|(_, bytes)| bytes).copied().unwrap_or_default();
         Err(Error::Device(format!(
-            "out of memory: planned {:.2} GiB, free {:.2} GiB on {}; --dry-run shows the plan, --set engine.states=f16 \
-             halves the hop states, --device cpu uses the machine's memory",
+            "out of memory: planned {:.2} GiB ({largest}: {:.2} GiB), free {:.2} GiB on {}, of which {:.2} GiB are kept for \
+             the driver; --dry-run shows the plan; use a smaller train.batch_size on a set of graphs, half-precision states \
+             (engine.states), or --device cpu",
             gibibytes(planned),
+            gibibytes(bytes),
             gibibytes(free),
-            device.name()
+            device.name(),
+            gibibytes(RESERVE)
         )))
     }
-}
-
-/// Nodes and logit rows resident at once: the largest training step, and the validation graphs beside it.
-fn largest_batch(dataset: &Dataset, batch_size: usize) -> (usize, usize) {
-    let graphs = dataset.graphs();
-    if graphs == 1 {
-        return (dataset.graph.nodes(), dataset.units());
-    }
-    let held = |units: &[u32]| {
-        let mut held: Vec<usize> = units.iter().map(|&unit| dataset.graph_of(unit as usize)).collect();
-        held.dedup();
-        held.sort_unstable();
-        held.dedup();
-        held
-    };
-    let size = |graphs: &[usize]| graphs.iter().map(|&graph| dataset.graph_nodes(graph).len()).sum::<usize>();
-    let mut train = held(&dataset.split.train);
-    if batch_size > 0 {
-        // The worst batch has the largest graphs.
-        train.sort_by_key(|&graph| std::cmp::Reverse(dataset.graph_nodes(graph).len()));
-        train.truncate(batch_size);
-    }
-    let nodes = size(&train) + size(&held(&dataset.split.valid));
-    let rows = if dataset.level == Level::Node { nodes } else { train.len() + dataset.split.valid.len() };
-    (nodes, rows)
 }

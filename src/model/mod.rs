@@ -11,7 +11,7 @@ mod resident;
 pub use checkpoint::{Checkpoint, TensorData};
 pub use fitted::{FittedModel, ModelDescription, fit};
 pub use init::{Initialisation, initial_parameters};
-pub use memory::MemoryPlan;
+pub use memory::{BatchSizes, MemoryPlan};
 pub use parameters::{Architecture, HopWeights, Layer, Layout, Tensor};
 pub use pass::{Pass, Randomness};
 pub use resident::Resident;

@@ -27,17 +27,21 @@ impl<'a, D: Device> Resident<'a, D> {
         Ok(Resident { device, layout, inputs: device.inputs(&batch)?, batch, pass })
     }
 
-    /// Puts another batch in place, keeping the buffers where they fit.
+    /// Another batch in place of this one, keeping the buffers where they fit. What does not fit is freed first: two
+    /// batches are never resident at once.
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn replace(&mut self, batch: Batch) -> Result<()> {
-        if !self.pass.fits(&batch) {
-            self.pass = Pass::new(self.device, self.layout, batch.transition.nodes(), batch.rows())?;
-        }
-        self.inputs = self.device.inputs(&batch)?;
-        self.batch = batch;
-        Ok(())
+    pub fn replaced(self, batch: Batch) -> Result<Self> {
+        let Resident { device, layout, inputs, pass, .. } = self;
+        drop(inputs);
+        let pass = if pass.fits(&batch) {
+            pass
+        } else {
+            drop(pass);
+            Pass::new(device, layout, batch.transition.nodes(), batch.rows())?
+        };
+        Ok(Resident { device, layout, inputs: device.inputs(&batch)?, batch, pass })
     }
 
     /// Other targets on the same nodes; nothing but labels is copied.

@@ -10,9 +10,10 @@ use crate::config::{Config, Optimizer};
 use crate::datasets::Dataset;
 use crate::device::{AdamStep, Device, Dropout, DropoutPlace};
 use crate::error::{Error, Result};
-use crate::model::{Layout, Randomness, Resident, initial_parameters};
+use crate::model::{BatchSizes, Layout, Randomness, Resident, initial_parameters};
 use crate::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,9 +184,10 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             let logits = self.train()?.unit_logits(&parameters, units, true)?;
             return Ok(Scores::new(&self.batches.dataset.labels, units, &logits));
         }
-        // Not all graphs at once: a score must not need more memory than training did.
+        // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
+        (self.train, self.valid) = (None, None);
         let mut logits = Vec::new();
-        for units in units.chunks(self.chunk_units()) {
+        for units in self.portions(units) {
             let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
             logits.extend(resident.unit_logits(&parameters, units, false)?);
         }
@@ -200,6 +202,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn contributions(&mut self, units: &[u32]) -> Result<(Vec<f64>, Vec<f64>)> {
         let a = &self.layout.architecture;
         let parameters = self.device.upload(&self.best)?;
+        (self.train, self.valid) = (None, None);
         let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
         resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
         let state = self.device.download_matrix(resident.pass.state())?;
@@ -237,9 +240,26 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         self.batches.dataset.graphs() == 1
     }
 
-    /// Units scored at a time: about as many as validation holds.
-    fn chunk_units(&self) -> usize {
-        self.batches.dataset.split.valid.len().max(1024)
+    /// Units in portions whose graphs have no more nodes than training has resident.
+    fn portions<'u>(&self, units: &'u [u32]) -> Vec<&'u [u32]> {
+        let dataset = self.batches.dataset;
+        let most = BatchSizes::largest(dataset, self.config.train.batch_size).nodes;
+        let (mut portions, mut start, mut nodes) = (Vec::new(), 0, 0);
+        let mut graphs = HashSet::new();
+        for (at, &unit) in units.iter().enumerate() {
+            let graph = dataset.graph_of(unit as usize);
+            if graphs.insert(graph) {
+                let size = dataset.graph_nodes(graph).len();
+                if nodes + size > most && at > start {
+                    portions.push(&units[start..at]);
+                    (start, nodes) = (at, 0);
+                    graphs = HashSet::from([graph]);
+                }
+                nodes += size;
+            }
+        }
+        portions.push(&units[start..]);
+        portions
     }
 
     /// The resident training batch, made on first use.
@@ -290,11 +310,13 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let train = &self.config.train;
         let randomness = self.randomness()?;
         self.train()?;
+        if batches > 1 && !self.whole_graph() {
+            let batch = self.batches.holding(units);
+            self.train = self.train.take().map(|resident| resident.replaced(batch)).transpose()?;
+        }
         let Some(resident) = &mut self.train else { return Ok(0.0) };
         if batches > 1 && self.batches.dataset.graphs() == 1 {
             resident.retarget(self.batches.whole(units))?;
-        } else if batches > 1 {
-            resident.replace(self.batches.holding(units))?;
         }
         self.device.clear(&mut self.gradient)?;
         let loss = resident.gradient(&mut self.gradient, &self.parameters, &randomness)?;

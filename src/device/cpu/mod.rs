@@ -18,7 +18,7 @@ mod route;
 use super::{AdamStep, Device, Dropout, Real, Routing};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::model::Layout;
+use crate::model::{BatchSizes, Layout};
 pub use inputs::CpuInputs;
 pub use panels::Panels;
 use std::marker::PhantomData;
@@ -118,8 +118,8 @@ impl<T: Real> Device for Cpu<T> {
         Ok(matrix.to_row_major())
     }
 
-    fn scratch_bytes(&self, nodes: usize, layout: &Layout) -> usize {
-        propagate::scratch_bytes::<T>(nodes, layout.architecture.features, layout.architecture.hops)
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout) -> usize {
+        propagate::scratch_bytes::<T>(batch.nodes, layout.architecture.features, layout.architecture.hops)
     }
 
     fn route_forward(

@@ -146,9 +146,6 @@ impl Driver for Cuda {
     }
 
     unsafe fn launch(&self, launch: &Launch) -> Result<()> {
-        if launch.grid.contains(&0) {
-            return Ok(()); // no blocks, no work
-        }
         self.stream.enter()?;
         let function = self.module.function(launch.kernel)?;
         function.check(launch, &self.stream.limits)?;
@@ -181,7 +178,9 @@ impl Driver for Cuda {
     unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
         let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: as the caller promises.
-        unsafe { blas.gemm(product) }
+        unsafe { blas.gemm(product) }?;
+        self.stream.remember_kernel("cublasSgemm");
+        if self.sync { self.stream.synchronize() } else { Ok(()) }
     }
 }
 

@@ -43,6 +43,9 @@ pub fn embedded() -> Embedded {
     }
 }
 
+/// The first that knows `__grid_constant__`.
+const OLDEST_NVRTC: (u32, u32) = (11, 7);
+
 /// Kernels loaded into a context.
 pub(super) struct Module {
     stream: Arc<Stream>,
@@ -81,6 +84,12 @@ impl Module {
     fn from_source(stream: &Arc<Stream>, source: &str) -> Result<Module> {
         let (major, minor) = nvrtc::version()?;
         let (driver_major, driver_minor) = stream.driver_version();
+        if (major, minor) < OLDEST_NVRTC {
+            let (oldest, and) = OLDEST_NVRTC;
+            return Err(Error::Device(format!(
+                "NVRTC {major}.{minor} is too old for these kernels: install the libnvrtc of CUDA {oldest}.{and} or newer"
+            )));
+        }
         if major > driver_major {
             return Err(Error::Device(format!(
                 "NVRTC {major}.{minor} is newer than the driver, which supports CUDA {driver_major}.{driver_minor}: update the \

@@ -149,8 +149,8 @@ pub struct MonbFold {
     /// d x m
     pub experts: *const u32,
     pub expert_size: u64,
-    /// where U starts inside an expert
-    pub output_layer: u64,
+    /// parameters of the hidden layers, behind which U starts
+    pub hidden_size: u64,
     pub features: u32,
     pub active: u32,
     pub bases: u32,
@@ -178,7 +178,7 @@ pub struct MonbForward {
     /// d x m
     pub experts: *const u32,
     pub parameters: *const f32,
-    /// 1, hidden widths
+    /// 1, hidden widths; generic kernel
     pub widths: *const u32,
     pub nodes: u64,
     pub expert_size: u64,
@@ -216,7 +216,7 @@ pub struct MonbBackward {
     /// d x m
     pub experts: *const u32,
     pub parameters: *const f32,
-    /// 1, hidden widths
+    /// 1, hidden widths; generic kernel
     pub widths: *const u32,
     pub nodes: u64,
     /// nodes of a chunk, a multiple of HARMONIA_MONB_ROWS
@@ -260,8 +260,8 @@ pub struct MonbFinish {
     /// C x hidden_size
     pub expert_sums: *const f32,
     pub expert_size: u64,
+    /// the output layer follows
     pub hidden_size: u64,
-    pub output_layer: u64,
     pub features: u32,
     pub expert_count: u32,
     pub active: u32,
@@ -271,7 +271,7 @@ pub struct MonbFinish {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 152usize];
+    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 144usize];
     ["Alignment of MonbFinish"][::core::mem::align_of::<MonbFinish>() - 8usize];
 };
 /// propagate.cu. States are float, half or bfloat16 by the kernel's suffix.
@@ -294,7 +294,7 @@ pub struct PropagateStart {
     /// rows of a block
     pub block_rows: u64,
     pub cols: u32,
-    /// backward: factor on stored states, against underflow of half
+    /// factor on stored states: a power of two that keeps half in range, else 1
     pub state_scale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -467,7 +467,7 @@ pub struct Largest {
     pub partial: *mut f32,
     /// rows x columns
     pub values: *const f32,
-    /// rows
+    /// rows; null: all 1
     pub inverse_degree: *const f32,
     /// rows x columns
     pub length: u64,

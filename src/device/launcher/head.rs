@@ -1,9 +1,10 @@
 //! The readout: GEMMs of the driver around `kernels/head.cu`.
 
+use super::reduce::partial_sums;
 use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Launcher, Shape, abi};
 use crate::datasets::Level;
 use crate::error::Result;
-use crate::model::Layout;
+use crate::model::{BatchSizes, Layout};
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
@@ -91,6 +92,13 @@ impl<V: Driver> Launcher<V> {
             unsafe { self.run("graph_sum_backward", Shape::flat(inputs.graphs() * a.features), &arguments)? };
         }
         Ok(())
+    }
+
+    /// Bytes of sums over graphs, and of partial sums of logit gradients.
+    pub(super) fn readout_scratch(&self, batch: &BatchSizes, layout: &Layout) -> usize {
+        let a = &layout.architecture;
+        let pooled = if batch.rows == batch.nodes { 0 } else { batch.rows * a.features };
+        size_of::<f32>() * (pooled + partial_sums(batch.rows, a.outputs))
     }
 
     /// Sums of states over each graph; `None` for node tasks.

@@ -1,6 +1,6 @@
 //! Launches of `kernels/loss.cu`.
 
-use super::{Buffer, DeviceInputs, Driver, Launcher, ROW_BLOCKS, Shape, THREADS, abi, stretches};
+use super::{Buffer, DeviceInputs, Driver, Launcher, Shape, THREADS, abi, stretches};
 use crate::datasets::Objective;
 use crate::error::Result;
 
@@ -14,7 +14,7 @@ impl<V: Driver> Launcher<V> {
     ) -> Result<f64> {
         let rows = (logits.len() / inputs.outputs) as u64;
         let count = inputs.targets.max(1) as f64;
-        let (blocks, block_rows) = stretches(rows, u64::from(THREADS / 32), ROW_BLOCKS);
+        let (blocks, block_rows) = stretches(rows, u64::from(THREADS / 32), self.blocks.rows);
         let mut partial = self.allocate::<f64>(blocks as usize)?;
         let arguments = abi::Loss {
             d_logits: self.at_mut(d_logits, 0),

@@ -1,8 +1,9 @@
 //! A [`Device`] made of kernels: every op becomes launches of `kernels/*.cu` on some [`Driver`].
 //!
 //! Two drivers share it: `cuda` (a GPU) and `host` (the same sources compiled by the C++ compiler). One file an op, named
-//! like its kernels. Invariant: grids and buffer sizes depend on the sizes of the problem only, never on the device,
-//! so that the order of every sum is the same on every GPU and on the host.
+//! like its kernels. Invariant: grids and buffer sizes depend on the sizes of the problem only, never on the device, so
+//! that kernels sum in the same order everywhere. (The readout's GEMMs are the driver's own: the same bits twice on the
+//! same GPU and cuBLAS, not on another.)
 
 pub mod abi;
 mod adam;
@@ -23,7 +24,7 @@ use super::{AdamStep, Device, Dropout, DropoutPlace, Routing};
 use crate::batch::Batch;
 use crate::config::States;
 use crate::error::{Error, Result};
-use crate::model::Layout;
+use crate::model::{BatchSizes, Layout};
 pub use driver::{Driver, Gemm, Launch};
 pub use inputs::DeviceInputs;
 pub use kernels::{Kernel, kernel, kernels};
@@ -31,19 +32,41 @@ pub use memory::{Buffer, DeviceMatrix};
 
 /// Threads of a block in kernels without a shape of their own.
 const THREADS: u32 = 256;
-/// Blocks of a kernel that walks over rows: enough to fill any GPU several times, few enough to add up cheaply.
-const ROW_BLOCKS: u64 = 4096;
+
+/// Most blocks of the kernels that stride over what is left: enough to fill any GPU several times, few enough that sums
+/// of blocks are added up cheaply. Constants of the problem, not of the device: they decide the order of sums.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    /// Along rows: propagate, loss.
+    pub rows: u64,
+    /// Along nodes in the forward pass of MoNB.
+    pub nodes: u64,
+    /// In the backward pass of MoNB; each team of each has its own sums.
+    pub backward: u64,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Blocks { rows: 4096, nodes: 4096, backward: 2048 }
+    }
+}
 
 /// A device that launches kernels.
 pub struct Launcher<V: Driver> {
     driver: V,
     states: States,
+    blocks: Blocks,
 }
 
 impl<V: Driver> Launcher<V> {
     /// Runs on `driver`; propagated states are stored as `states`.
     pub fn new(driver: V, states: States) -> Self {
-        Launcher { driver, states }
+        Launcher { driver, states, blocks: Blocks::default() }
+    }
+
+    /// With other numbers of blocks: tests make small problems stride.
+    pub fn with_blocks(self, blocks: Blocks) -> Self {
+        Launcher { blocks, ..self }
     }
 
     /// The machine below.
@@ -147,6 +170,14 @@ impl<V: Driver> Device for Launcher<V> {
     }
 
     fn inputs(&self, batch: &Batch) -> Result<DeviceInputs<V>> {
+        let symmetric = std::ptr::eq(batch.transition.matrix(), batch.transition.transposed());
+        if self.states == States::F16 && !symmetric {
+            return Err(Error::Config(
+                "engine.states = f16 is for undirected graphs: on a directed one the gradient of a node is a sum over all \
+                 that point to it and may leave the range of half precision; use --set engine.states=bf16"
+                    .into(),
+            ));
+        }
         DeviceInputs::new(self, batch)
     }
 
@@ -186,8 +217,13 @@ impl<V: Driver> Device for Launcher<V> {
         self.fetch(&matrix.values)
     }
 
-    fn scratch_bytes(&self, nodes: usize, layout: &Layout) -> usize {
-        self.propagate_scratch(nodes, layout).max(self.monb_scratch(nodes, layout))
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout) -> usize {
+        let ops = [
+            self.propagate_scratch(batch, layout),
+            self.monb_scratch(batch.nodes, layout),
+            self.readout_scratch(batch, layout),
+        ];
+        ops.into_iter().max().unwrap_or(0)
     }
 
     fn route_forward(

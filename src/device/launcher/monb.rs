@@ -1,15 +1,12 @@
 //! Launches of `kernels/monb.cu`: fold the output layer, evaluate or differentiate, take the sums through it again.
 
-use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, masks};
+use super::reduce::partial_sums;
+use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, masks};
 use crate::device::{Dropout, DropoutPlace, Routing};
 use crate::error::Result;
 use crate::model::{Architecture, Layout};
 
-/// Blocks of a forward pass along nodes; more nodes are strided over.
-const MOST_NODE_BLOCKS: u64 = 4096;
-/// Blocks of a backward pass: each team of each has its own sums.
-const BACKWARD_BLOCKS: u64 = 2048;
-/// What those sums, and workspaces of blocks, may take together before there are fewer blocks.
+/// What sums of teams, and workspaces of blocks, may take together before there are fewer blocks.
 const SCRATCH_BYTES: u64 = 256 << 20;
 /// Shared memory for activations in the generic kernels: with their tiles of X and dF, what every GPU from compute
 /// capability 8.0 on can give a block. A constant, so that the order of sums does not depend on the device.
@@ -85,7 +82,8 @@ impl Sizes {
 
 /// How nodes are cut in a backward pass.
 pub(super) struct Chunks {
-    feature_tiles: u64,
+    /// Blocks along features; further tiles are strided over.
+    feature_blocks: u64,
     pub(super) chunks: u64,
     rows: u64,
 }
@@ -98,24 +96,33 @@ impl Chunks {
         sizes: &Sizes,
         variant: &Variant,
         workspace: usize,
+        most: Blocks,
     ) -> Self {
-        let feature_tiles = feature_tiles(architecture);
         let sum_bytes = architecture.experts as u64 * sizes.hidden * 4 * variant.teams;
-        let blocks = BACKWARD_BLOCKS.min(SCRATCH_BYTES / (sum_bytes + workspace as u64).max(1));
+        let blocks = most.backward.min(SCRATCH_BYTES / (sum_bytes + workspace as u64).max(1)).max(1);
+        let feature_blocks = feature_tiles(architecture).min(blocks);
         let tile = u64::from(abi::HARMONIA_MONB_ROWS);
         let tiles = (nodes as u64).div_ceil(tile);
-        let wanted = (blocks / feature_tiles).clamp(1, tiles.max(1));
+        let wanted = (blocks / feature_blocks).clamp(1, tiles.max(1));
         let rows = tiles.div_ceil(wanted).max(1) * tile;
-        Chunks { feature_tiles, chunks: (nodes as u64).div_ceil(rows), rows }
+        Chunks { feature_blocks, chunks: (nodes as u64).div_ceil(rows), rows }
     }
 
     pub(super) fn teams(&self, variant: &Variant) -> u64 {
-        self.feature_tiles * self.chunks * variant.teams
+        self.feature_blocks * self.chunks * variant.teams
     }
 }
 
 fn feature_tiles(architecture: &Architecture) -> u64 {
     (architecture.features as u64).div_ceil(u64::from(abi::HARMONIA_MONB_FEATURES))
+}
+
+/// Blocks of a forward pass along features and nodes; further nodes are strided over.
+fn forward_grid(nodes: usize, architecture: &Architecture, variant: &Variant, most: Blocks) -> [u64; 2] {
+    let node_tiles = (nodes as u64).div_ceil(u64::from(abi::HARMONIA_MONB_ROWS));
+    let column_bytes = feature_tiles(architecture) * global_workspace(architecture, variant) as u64;
+    let most = most.nodes.min(SCRATCH_BYTES / column_bytes.max(1)).max(1);
+    [feature_tiles(architecture), node_tiles.min(most)]
 }
 
 /// What a block of the generic kernels works in: x, all activations, and two layers of gradients.
@@ -152,11 +159,8 @@ impl<V: Driver> Launcher<V> {
         let a = &layout.architecture;
         let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
         let heads = self.fold(&sizes, routing, parameters, layout)?;
-        let widths = self.widths(a)?;
-        let node_tiles = (inputs.nodes as u64).div_ceil(u64::from(abi::HARMONIA_MONB_ROWS));
-        let column_bytes = feature_tiles(a) * global_workspace(a, variant) as u64;
-        let most = MOST_NODE_BLOCKS.min(SCRATCH_BYTES / column_bytes.max(1)).max(1);
-        let grid = [feature_tiles(a), node_tiles.min(most)];
+        let widths = self.widths(a, variant)?;
+        let grid = forward_grid(inputs.nodes, a, variant, self.blocks);
         let mut workspace = self.workspace(a, variant, grid)?;
         let arguments = abi::MonbForward {
             responses: self.at_mut(&mut responses.values, 0),
@@ -166,7 +170,7 @@ impl<V: Driver> Launcher<V> {
             gates: self.at(&routing.gates, 0),
             experts: self.at(&routing.experts, 0),
             parameters: self.at(parameters, 0),
-            widths: self.at(&widths, 0),
+            widths: widths.as_ref().map_or(std::ptr::null(), |widths| self.at(widths, 0)),
             nodes: inputs.nodes as u64,
             expert_size: sizes.expert,
             workspace_size: workspace.size as u64,
@@ -198,13 +202,13 @@ impl<V: Driver> Launcher<V> {
         let a = &layout.architecture;
         let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
         let heads = self.fold(&sizes, routing, parameters, layout)?;
-        let widths = self.widths(a)?;
-        let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, global_workspace(a, variant));
+        let widths = self.widths(a, variant)?;
+        let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, global_workspace(a, variant), self.blocks);
         let expert_parameters = a.experts * sizes.hidden as usize;
         let teams = chunks.teams(variant);
         let mut team_sums = self.zeroed::<f32>(teams as usize * expert_parameters)?;
         let mut chunk_sums = self.zeroed::<f32>(chunks.chunks as usize * sizes.heads)?;
-        let grid = [chunks.feature_tiles, chunks.chunks];
+        let grid = [chunks.feature_blocks, chunks.chunks];
         let mut workspace = self.workspace(a, variant, grid)?;
         let arguments = abi::MonbBackward {
             expert_sums: self.at_mut(&mut team_sums, 0),
@@ -216,7 +220,7 @@ impl<V: Driver> Launcher<V> {
             gates: self.at(&routing.gates, 0),
             experts: self.at(&routing.experts, 0),
             parameters: self.at(parameters, 0),
-            widths: self.at(&widths, 0),
+            widths: widths.as_ref().map_or(std::ptr::null(), |widths| self.at(widths, 0)),
             nodes: inputs.nodes as u64,
             chunk_rows: chunks.rows,
             expert_size: sizes.expert,
@@ -254,7 +258,6 @@ impl<V: Driver> Launcher<V> {
             expert_sums: d_expert,
             expert_size: sizes.expert,
             hidden_size: sizes.hidden,
-            output_layer: sizes.hidden,
             features: a.features as u32,
             expert_count: a.experts as u32,
             active: a.active as u32,
@@ -272,16 +275,23 @@ impl<V: Driver> Launcher<V> {
         }
     }
 
-    /// Bytes of sums and workspace alive in a backward pass.
+    /// Bytes of sums and workspace alive in a backward pass, at most.
     pub(super) fn monb_scratch(&self, nodes: usize, layout: &Layout) -> usize {
         let a = &layout.architecture;
-        let (sizes, variant) = (Sizes::new(layout), Variant::of(a, None));
-        let workspace = global_workspace(a, variant);
-        let chunks = Chunks::new(nodes, a, &sizes, variant, workspace);
-        let teams = chunks.teams(variant) as usize * a.experts * sizes.hidden as usize;
-        let heads = (chunks.chunks as usize + 2) * sizes.heads;
-        let blocks = (chunks.feature_tiles * chunks.chunks) as usize;
-        size_of::<f32>() * (teams + heads) + blocks * workspace
+        let sizes = Sizes::new(layout);
+        // Dropout of hidden units takes the generic kernels.
+        let bytes = |variant: &Variant| {
+            let workspace = global_workspace(a, variant);
+            let chunks = Chunks::new(nodes, a, &sizes, variant, workspace, self.blocks);
+            let (teams, parameters) = (chunks.teams(variant) as usize, a.experts * sizes.hidden as usize);
+            let sums = (teams + 1) * parameters + (chunks.chunks as usize + 2) * sizes.heads;
+            let partial = partial_sums(teams, parameters).max(partial_sums(chunks.chunks as usize, sizes.heads));
+            let widths = a.hidden.len() + 1;
+            let [x, y] = forward_grid(nodes, a, variant, self.blocks);
+            let blocks = (chunks.feature_blocks * chunks.chunks).max(x * y) as usize;
+            size_of::<f32>() * (sums + partial + widths) + blocks * workspace
+        };
+        bytes(Variant::of(a, None)).max(bytes(&ANY))
     }
 
     /// v = U^T a_k and u . a_k of every (feature, slot).
@@ -300,7 +310,7 @@ impl<V: Driver> Launcher<V> {
             coefficients: self.at(parameters, layout.coefficients.start),
             experts: self.at(&routing.experts, 0),
             expert_size: sizes.expert,
-            output_layer: sizes.hidden,
+            hidden_size: sizes.hidden,
             features: a.features as u32,
             active: a.active as u32,
             bases: a.bases as u32,
@@ -311,10 +321,13 @@ impl<V: Driver> Launcher<V> {
         Ok(heads)
     }
 
-    fn widths(&self, architecture: &Architecture) -> Result<Buffer<V, u32>> {
-        let widths: Vec<u32> =
-            std::iter::once(1).chain(architecture.hidden.iter().map(|&width| width as u32)).collect();
-        self.copy(&widths)
+    /// What only the generic kernels have to be told.
+    fn widths(&self, architecture: &Architecture, variant: &Variant) -> Result<Option<Buffer<V, u32>>> {
+        if !variant.is_generic() {
+            return Ok(None);
+        }
+        let hidden = architecture.hidden.iter().map(|&width| width as u32);
+        self.copy(&std::iter::once(1).chain(hidden).collect::<Vec<u32>>()).map(Some)
     }
 
     fn workspace(&self, architecture: &Architecture, variant: &Variant, grid: [u64; 2]) -> Result<Workspace<V>> {

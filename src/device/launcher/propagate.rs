@@ -1,18 +1,19 @@
 //! Launches of `kernels/propagate.cu`: one hop after the other, states in two alternating buffers.
 
 use super::inputs::{LongRows, Walk};
-use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, ROW_BLOCKS, Shape, abi, stretches};
+use super::reduce::partial_sums;
+use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, stretches};
 use crate::config::States;
 use crate::error::Result;
-use crate::model::Layout;
+use crate::model::{BatchSizes, Layout};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 /// Below this a warp that moves four columns a lane would leave most of its lanes idle.
 const WIDE4_COLUMNS: usize = 96;
-/// Size gradients stored as half are brought to: states never grow on a symmetric matrix, and may grow 200-fold on
-/// another before they leave the range; what is 10^7 times smaller than the largest is lost.
-const HALF_SIZE: f32 = 256.0;
+/// Size the largest state is brought to where states are stored as half. They never grow from hop to hop: M averages, and
+/// so does the backward walk on the symmetric matrices that `inputs` lets through. What is 10^8 times smaller is lost.
+const HALF_SIZE: f32 = 16384.0;
 
 macro_rules! by_states {
     ($name:literal) => {
@@ -95,6 +96,10 @@ impl<V: Driver> Launcher<V> {
         // States as wide as F start as F itself.
         let copied = self.states != States::F32 && hops > 1;
         let mut states = self.alternating(rows * cols, hops, copied)?;
+        let state_scale = match self.states {
+            States::F16 => half_scale(self.largest(responses, None)?),
+            States::F32 | States::Bf16 => 1.0,
+        };
         let start = abi::PropagateStart {
             accumulated: self.at_mut(&mut state.values, 0),
             state: if copied { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
@@ -105,7 +110,7 @@ impl<V: Driver> Launcher<V> {
             rows: rows as u64,
             block_rows: 0,
             cols: cols as u32,
-            state_scale: 1.0,
+            state_scale,
         };
         self.start(&FORWARD, start)?;
         let mut current: *const c_void = if copied { start.state } else { start.responses.cast() };
@@ -122,7 +127,7 @@ impl<V: Driver> Launcher<V> {
                 state: current,
                 responses: null(),
                 hop_weights: self.at(hop_weights, t * cols),
-                state_scale: 1.0,
+                state_scale,
             };
             self.hop(&FORWARD, inputs, inputs.matrix(), cols, &hop)?;
             current = next;
@@ -141,14 +146,14 @@ impl<V: Driver> Launcher<V> {
         let (rows, cols) = (responses.rows, responses.cols);
         let hops = hop_weights.len() / cols;
         let mut states = self.alternating(rows * cols, hops, true)?;
-        let (blocks, _) = row_blocks(rows);
+        let (blocks, _) = row_blocks(rows, cols, self.blocks);
         let long = inputs.transposed().long.as_ref().map_or(0, |long| long.rows.len());
         // <F, y> of each block of rows and of each long row.
         let mut partial = self.allocate::<f32>((blocks as usize + long) * cols)?;
         let partial_rows = |t: usize| blocks + if t == 0 { 0 } else { long as u64 };
         let state_scale = match self.states {
             // Gradients are averages over the targets: far below the smallest half where there are many.
-            States::F16 => half_scale(self.largest(gradient, &inputs.inverse_degree)?),
+            States::F16 => half_scale(self.largest(gradient, Some(&inputs.inverse_degree))?),
             States::F32 | States::Bf16 => 1.0,
         };
         let start = abi::PropagateStart {
@@ -187,11 +192,16 @@ impl<V: Driver> Launcher<V> {
         Ok(())
     }
 
-    /// Bytes of states and partial sums alive in a pass.
-    pub(super) fn propagate_scratch(&self, nodes: usize, layout: &Layout) -> usize {
+    /// Bytes of states and partial sums alive in a pass, at most.
+    pub(super) fn propagate_scratch(&self, batch: &BatchSizes, layout: &Layout) -> usize {
         let a = &layout.architecture;
-        let states = a.hops.saturating_sub(1).min(2) * nodes * a.features * self.states.bytes();
-        states + row_blocks(nodes).0 as usize * a.features * size_of::<f32>()
+        let states = a.hops.saturating_sub(1).min(2) * batch.nodes * a.features * self.states.bytes();
+        let blocks = row_blocks(batch.nodes, a.features, self.blocks).0 as usize;
+        // A long row has more than HARMONIA_LONG_ROW entries, and one segment more than full ones; lazy walks and
+        // self-loops add an entry a row.
+        let long = (batch.entries + batch.nodes) / abi::HARMONIA_LONG_ROW as usize;
+        let sums = (blocks + long + 2 * long) * a.features + partial_sums(blocks + long, a.features);
+        states + sums * size_of::<f32>()
     }
 
     /// Two buffers for states, as far as this many hops need them.
@@ -203,7 +213,7 @@ impl<V: Driver> Launcher<V> {
 
     /// Hop 0.
     fn start(&self, kernels: &Kernels, mut arguments: abi::PropagateStart) -> Result<()> {
-        let (blocks, block_rows) = row_blocks(arguments.rows as usize);
+        let (blocks, block_rows) = row_blocks(arguments.rows as usize, arguments.cols as usize, self.blocks);
         arguments.block_rows = block_rows;
         let shape = Shape::new([u64::from(arguments.cols).div_ceil(32), blocks], [32, abi::HARMONIA_ROW_THREADS / 32]);
         // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row a block.
@@ -213,7 +223,7 @@ impl<V: Driver> Launcher<V> {
     /// One hop over all rows: short ones at once, long ones by segments.
     fn hop(&self, kernels: &Kernels, inputs: &DeviceInputs<V>, walk: &Walk<V>, cols: usize, hop: &Hop) -> Result<()> {
         let rows = inputs.nodes;
-        let (blocks, block_items) = row_blocks(rows);
+        let (blocks, block_items) = row_blocks(rows, cols, self.blocks);
         let mut arguments = abi::Propagate {
             accumulated: hop.accumulated,
             next: hop.next,
@@ -235,7 +245,7 @@ impl<V: Driver> Launcher<V> {
         self.rows(kernels, blocks, &arguments)?;
         let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &walk.long else { return Ok(()) };
         let mut sums = self.allocate::<f32>(begin.len() * cols)?;
-        let (segment_blocks, block_items) = row_blocks(begin.len());
+        let (segment_blocks, block_items) = row_blocks(begin.len(), cols, self.blocks);
         arguments.partial = self.at_mut(&mut sums, 0);
         (arguments.begin, arguments.end) = (self.at(begin, 0), self.at(end, 0));
         (arguments.items, arguments.block_items) = (begin.len() as u64, block_items);
@@ -277,9 +287,10 @@ fn half_scale(largest: f32) -> f32 {
     if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 }
 }
 
-/// (blocks, rows of a block) of the row kernels.
-pub(super) fn row_blocks(rows: usize) -> (u64, u64) {
-    stretches(rows as u64, u64::from(abi::HARMONIA_ROW_THREADS / 32), ROW_BLOCKS)
+/// (blocks, rows of a block) of the row kernels: at least as many rows as a block takes at once.
+pub(super) fn row_blocks(rows: usize, cols: usize, blocks: Blocks) -> (u64, u64) {
+    let at_once = abi::HARMONIA_ROW_THREADS / if cols < 32 { group(cols) } else { 32 };
+    stretches(rows as u64, u64::from(at_once), blocks.rows)
 }
 
 /// Lanes that share a row in the kernels for fewer than 32 columns.

@@ -13,6 +13,11 @@ pub(super) fn parts(rows: u64) -> Option<(u64, u64)> {
     (rows > 2 * PART_ROWS).then(|| stretches(rows, PART_ROWS, MOST_PARTS))
 }
 
+/// Elements of the partial sums of a column sum, at most: the first stage, and the smaller ones that follow it.
+pub(super) fn partial_sums(rows: usize, columns: usize) -> usize {
+    if rows as u64 <= 2 * PART_ROWS { 0 } else { 2 * rows.div_ceil(PART_ROWS as usize) * columns }
+}
+
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
     /// out[c] = sum over rows of values[row, c], or += where `accumulate`.
@@ -65,15 +70,15 @@ impl<V: Driver> Launcher<V> {
         Ok(self.fetch(&total)?[0])
     }
 
-    /// Largest |value / degree of its row|.
-    pub(super) fn largest(&self, values: &DeviceMatrix<V>, inverse_degree: &Buffer<V, f32>) -> Result<f32> {
+    /// Largest |value|, or |value / degree of its row|.
+    pub(super) fn largest(&self, values: &DeviceMatrix<V>, inverse_degree: Option<&Buffer<V, f32>>) -> Result<f32> {
         let length = (values.rows * values.cols) as u64;
         let (blocks, block_length) = stretches(length, 1 << 12, 1 << 10);
         let mut partial = self.allocate::<f32>(blocks as usize)?;
         let arguments = abi::Largest {
             partial: self.at_mut(&mut partial, 0),
             values: self.at(&values.values, 0),
-            inverse_degree: self.at(inverse_degree, 0),
+            inverse_degree: inverse_degree.map_or(std::ptr::null(), |values| self.at(values, 0)),
             length,
             block_length,
             columns: values.cols as u32,

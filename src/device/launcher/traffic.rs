@@ -12,7 +12,7 @@
 
 use super::monb::{Chunks, Sizes, Variant};
 use super::propagate::{BACKWARD, FORWARD, Kernels, row_blocks};
-use super::{ROW_BLOCKS, THREADS, abi, reduce, stretches};
+use super::{Blocks, THREADS, abi, reduce, stretches};
 use crate::config::States;
 use crate::model::{Architecture, Layout};
 
@@ -205,7 +205,7 @@ impl Step<'_> {
         let a = self.architecture();
         let sizes = Sizes::new(&self.problem.layout);
         let variant = Variant::of(a, None);
-        let chunks = Chunks::new(self.problem.nodes, a, &sizes, variant, 0);
+        let chunks = Chunks::new(self.problem.nodes, a, &sizes, variant, 0, Blocks::default());
         let (teams, expert_parameters) = (chunks.teams(variant), a.experts * sizes.hidden as usize);
         let elements = (self.problem.nodes * a.features) as f64;
         let flops = elements * a.active as f64 * monb_flops(&a.hidden, variant).1;
@@ -236,11 +236,12 @@ impl Step<'_> {
         let Problem { nodes, entries, weighted, states, ref layout, .. } = *self.problem;
         let (d, hops, size) = (layout.architecture.features, layout.architecture.hops, states.bytes());
         let kernels: &Kernels = if backward { &BACKWARD } else { &FORWARD };
-        let (blocks, _) = row_blocks(nodes);
+        let (blocks, _) = row_blocks(nodes, d, Blocks::default());
         let elements = (nodes * d) as f64;
         let kind = states as usize;
-        if backward && states == States::F16 {
-            self.add("largest", elements, 2.0 * elements, Bytes::extra(F * (elements + nodes as f64)));
+        if states == States::F16 {
+            let degrees = if backward { nodes as f64 } else { 0.0 };
+            self.add("largest", elements, 2.0 * elements, Bytes::extra(F * (elements + degrees)));
         }
         // <F, y> of every block.
         let partial = Bytes::extra(if backward { F * (blocks as usize * d) as f64 } else { 0.0 });
@@ -298,7 +299,7 @@ impl Step<'_> {
         let outputs = self.architecture().outputs;
         let (rows, targets) = (self.problem.nodes as f64, self.problem.targets as f64);
         let logits = outputs as f64;
-        let (blocks, _) = stretches(self.problem.nodes as u64, u64::from(THREADS / 32), ROW_BLOCKS);
+        let (blocks, _) = stretches(self.problem.nodes as u64, u64::from(THREADS / 32), Blocks::default().rows);
         let bytes = F * (rows + targets * logits + rows * logits) + 8.0 * blocks as f64;
         self.add("loss_softmax", rows * logits, 9.0 * targets * logits, Bytes::streamed(bytes));
         self.total(blocks);

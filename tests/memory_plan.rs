@@ -1,0 +1,143 @@
+//! What a training run allocates on a device stays within what was planned.
+
+// A helper may stop at the first surprise, as a test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::problems::{Recipe, Task};
+use harmonia::config::{Config, States};
+use harmonia::datasets::{Dataset, Level};
+use harmonia::device::DropoutPlace;
+use harmonia::device::host::{Host, Memory};
+use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
+use harmonia::error::Result;
+use harmonia::graph::{Direction, Split};
+use harmonia::model::{Layout, MemoryPlan};
+use harmonia::train::{Session, Silent};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Bytes in use, now and at most.
+#[derive(Default)]
+struct Count {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// The host driver, counting what it hands out; it claims to have `free` bytes.
+struct Counting {
+    host: Host,
+    count: Arc<Count>,
+    free: usize,
+}
+
+struct Counted {
+    memory: Memory,
+    bytes: usize,
+    count: Arc<Count>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.count.now.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[allow(unsafe_code)]
+impl Driver for Counting {
+    type Memory = Counted;
+
+    fn name(&self) -> String {
+        "a counting device".into()
+    }
+    fn shared_limit(&self) -> usize {
+        self.host.shared_limit()
+    }
+    fn free_bytes(&self) -> Result<Option<usize>> {
+        Ok(Some(self.free))
+    }
+    fn allocate(&self, bytes: usize) -> Result<Counted> {
+        let now = self.count.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.count.most.fetch_max(now, Ordering::Relaxed);
+        Ok(Counted { memory: self.host.allocate(bytes)?, bytes, count: Arc::clone(&self.count) })
+    }
+    fn address(&self, memory: &Counted) -> u64 {
+        self.host.address(&memory.memory)
+    }
+    fn size(&self, memory: &Counted) -> usize {
+        self.host.size(&memory.memory)
+    }
+    fn write(&self, memory: &mut Counted, bytes: &[u8]) -> Result<()> {
+        self.host.write(&mut memory.memory, bytes)
+    }
+    fn read(&self, bytes: &mut [u8], memory: &Counted) -> Result<()> {
+        self.host.read(bytes, &memory.memory)
+    }
+    fn clear(&self, memory: &mut Counted) -> Result<()> {
+        self.host.clear(&mut memory.memory)
+    }
+    unsafe fn launch(&self, launch: &Launch) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.host.launch(launch) }
+    }
+    unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.host.gemm(product) }
+    }
+}
+
+fn device(free: usize, states: States) -> (Launcher<Counting>, Arc<Count>) {
+    let count = Arc::new(Count::default());
+    let driver = Counting { host: Host::new().unwrap(), count: Arc::clone(&count), free };
+    (Launcher::new(driver, states), count)
+}
+
+/// A random problem with validation and test units.
+fn dataset(recipe: &Recipe) -> Dataset {
+    let mut dataset = recipe.problem().dataset;
+    let units: Vec<u32> = (0..dataset.units() as u32).collect();
+    dataset.split = Split::fractions(&units, [50.0, 20.0, 30.0], 1);
+    dataset
+}
+
+#[test]
+fn a_run_stays_within_its_plan() {
+    let base = Recipe { nodes: 200, features: 8, ..Recipe::default() };
+    let recipes = [
+        base.clone(),
+        Recipe { nodes: 300, task: Task::Multi(100), direction: Direction::Directed, weighted: true, ..base.clone() },
+        Recipe { nodes: 600, graphs: 60, level: Level::Graph, ..base.clone() },
+        Recipe { nodes: 1300, hub: 1200, features: 3, direction: Direction::Directed, ..base.clone() },
+        Recipe { nodes: 400, features: 5, hidden: vec![300, 40], ..base },
+    ];
+    for recipe in recipes {
+        let dataset = dataset(&recipe);
+        let mut config = Config::default();
+        config.model.hidden.clone_from(&recipe.hidden);
+        config.train.epochs = 3;
+        config.train.batch_size = if recipe.graphs > 1 { 8 } else { 0 };
+        (config.train.dropout, config.train.dropout_place) = (0.1, DropoutPlace::Hidden);
+        let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
+        let (device, count) = device(usize::MAX, States::F32);
+        let planned = MemoryPlan::new(&device, &layout, &dataset, &config).device_bytes();
+        let stop = AtomicBool::new(false);
+        let session = Session { device: &device, config: &config, stop: &stop };
+        session.run_seed(&dataset, 0, None, &mut Silent).unwrap();
+        let most = count.most.load(Ordering::Relaxed);
+        assert!(most <= planned, "planned {planned}, took {most}: {recipe:?}");
+        assert!(planned <= 4 * most, "planned {planned} for {most}: too careful to be of use: {recipe:?}");
+    }
+}
+
+#[test]
+fn a_run_that_does_not_fit_is_refused_with_both_figures() {
+    let dataset = dataset(&Recipe::default());
+    let config = Config::default();
+    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
+    let (device, _) = device(100 << 20, States::F32);
+    let plan = MemoryPlan::new(&device, &layout, &dataset, &config);
+    let message = plan.check(&device).unwrap_err().to_string();
+    assert!(message.starts_with("out of memory: planned 0."), "{message}");
+    assert!(message.contains("free 0.10 GiB on a counting device"), "{message}");
+}
