@@ -1,5 +1,6 @@
 //! The CUDA kernels compute what the CPU device computes: every op, over shapes chosen to hit every kernel and every
-//! edge (one node, one feature, widths around 4, 32, 96 and 128, rows without entries, hubs, graphs and nodes).
+//! edge (one node, one feature, widths around 4, 32, 96 and 128, rows without entries, hubs, graphs and nodes), and over
+//! random ones.
 //!
 //! On the host always; on a GPU where there is one.
 
@@ -56,6 +57,43 @@ fn recipes() -> Vec<Recipe> {
     ]
 }
 
+/// Shapes nobody chose: sizes, walk, task and experts drawn from a seed, which a failure prints.
+fn random_recipes(count: u64) -> Vec<Recipe> {
+    let draw = |seed: u64| {
+        let mut rng = Stream::new(seed, Purpose::SyntheticGraph, 1).rng();
+        let mut pick = |choices: &[usize]| choices[rng.below(choices.len())];
+        let experts = pick(&[1, 2, 5, 33]);
+        let graphs = pick(&[1, 1, 3]);
+        let sizes = [graphs, 2, 31, 32, 65, 127, 129, 260];
+        Recipe {
+            seed,
+            nodes: pick(&sizes).max(graphs),
+            graphs,
+            features: pick(&[1, 2, 4, 7, 8, 9, 31, 32, 33, 64, 96, 97, 130]),
+            direction: if pick(&[0, 1]) == 0 { Direction::Undirected } else { Direction::Directed },
+            weighted: pick(&[0, 1]) == 1,
+            walk: Walk { self_loops: pick(&[0, 0, 1]) == 1, lazy: pick(&[0, 0, 1]) == 1 },
+            level: if graphs > 1 && pick(&[0, 1]) == 1 { Level::Graph } else { Level::Node },
+            task: match pick(&[0, 1, 2]) {
+                0 => Task::Binary,
+                1 => Task::Classes(3 + pick(&[0, 4, 29, 30, 61])),
+                _ => Task::Multi(2 + pick(&[0, 31])),
+            },
+            values: Values::Continuous,
+            experts,
+            active: 1 + pick(&[0, 1, 2]).min(experts - 1),
+            bases: pick(&[1, 3, 8]),
+            hidden: [vec![16, 8], vec![16, 8], vec![64, 32], vec![5], vec![4, 3, 2], vec![]][pick(&[0, 1, 2, 3, 4, 5])]
+                .clone(),
+            embedding: pick(&[1, 7, 33]),
+            hops: pick(&[1, 2, 3, 6]),
+            hop_weights: if pick(&[0, 0, 1]) == 1 { HopWeights::Free } else { HopWeights::Simplex },
+            hub: 0,
+        }
+    };
+    (1000..1000 + count).map(draw).collect()
+}
+
 /// Hubs with more neighbours than a row kernel takes at once, for every width class.
 fn hubs() -> Vec<Recipe> {
     let hub = |seed, features, direction, weighted| Recipe {
@@ -87,6 +125,9 @@ fn dropouts() -> [Dropout; 3] {
     })
 }
 
+/// Random shapes a run of the suite tries.
+const RANDOM_SHAPES: u64 = 24;
+
 /// So few blocks that small problems stride over their rows, nodes and features, as large ones do.
 const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2 };
 
@@ -94,14 +135,15 @@ const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2 };
 fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
     let launcher = |states| Launcher::new(driver(), states).with_blocks(blocks);
     let device = launcher(States::F32);
-    for recipe in recipes().iter().chain(&hubs()) {
+    for recipe in recipes().iter().chain(&hubs()).chain(&random_recipes(RANDOM_SHAPES)) {
         check(&device, recipe, None, TOLERANCE);
     }
     masks(&device);
     for (states, tolerance) in [(States::F16, HALF_TOLERANCE), (States::Bf16, BFLOAT_TOLERANCE)] {
         let device = launcher(states);
         let refused = |recipe: &Recipe| states == States::F16 && recipe.direction == Direction::Directed;
-        for recipe in recipes().iter().filter(|recipe| recipe.seed < 13).chain(&hubs()) {
+        let recipes = recipes().into_iter().filter(|recipe| recipe.seed < 13);
+        for recipe in &recipes.chain(hubs()).chain(random_recipes(RANDOM_SHAPES / 3)).collect::<Vec<_>>() {
             if refused(recipe) {
                 let error = device.inputs(&recipe.problem().batch()).err().unwrap().to_string();
                 assert!(error.contains("engine.states=bf16"), "{error}");
