@@ -96,6 +96,7 @@ fn run_on<D: Device<Real = f32>>(
     }
     // Everything that can be wrong is found out before files are made.
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    config.engine.states.check(dataset.graph.is_symmetric())?;
     MemoryPlan::new(device, &layout, &dataset, &config).check(device)?;
     make_paths_absolute(&mut config);
     let stop = catch_signals()?;

@@ -153,6 +153,21 @@ impl States {
             States::F16 | States::Bf16 => 2,
         }
     }
+
+    /// Refuses half precision where its range may not do.
+    ///
+    /// # Errors
+    /// f16 on a directed graph.
+    pub fn check(self, symmetric: bool) -> Result<()> {
+        if self != States::F16 || symmetric {
+            return Ok(());
+        }
+        Err(Error::Config(
+            "engine.states = f16 is for undirected graphs: on a directed one the gradient of a node is a sum over all that \
+             point to it and may leave the range of half precision; use --set engine.states=bf16"
+                .into(),
+        ))
+    }
 }
 
 /// How it is computed.

@@ -56,6 +56,11 @@ impl Transition {
         self.transposed.as_ref().unwrap_or(&self.matrix)
     }
 
+    /// Whether A is symmetric.
+    pub fn is_symmetric(&self) -> bool {
+        self.transposed.is_none()
+    }
+
     /// Row sums of A, all > 0.
     pub fn degree(&self) -> &[f64] {
         &self.degree

@@ -55,7 +55,7 @@ impl<V: Driver> DeviceInputs<V> {
         let transition = &batch.transition;
         let inverse_degree: Vec<f32> = transition.degree().iter().map(|&degree| (1.0 / degree) as f32).collect();
         let graph_ptr: Vec<u64> = batch.graph_ptr.iter().map(|&node| node as u64).collect();
-        let symmetric = std::ptr::eq(transition.matrix(), transition.transposed());
+        let symmetric = transition.is_symmetric();
         Ok(DeviceInputs {
             features: launcher.copy(&batch.features.values)?,
             nodes: transition.nodes(),

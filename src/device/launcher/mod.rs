@@ -170,14 +170,7 @@ impl<V: Driver> Device for Launcher<V> {
     }
 
     fn inputs(&self, batch: &Batch) -> Result<DeviceInputs<V>> {
-        let symmetric = std::ptr::eq(batch.transition.matrix(), batch.transition.transposed());
-        if self.states == States::F16 && !symmetric {
-            return Err(Error::Config(
-                "engine.states = f16 is for undirected graphs: on a directed one the gradient of a node is a sum over all \
-                 that point to it and may leave the range of half precision; use --set engine.states=bf16"
-                    .into(),
-            ));
-        }
+        self.states.check(batch.transition.is_symmetric())?;
         DeviceInputs::new(self, batch)
     }
 
