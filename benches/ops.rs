@@ -67,8 +67,8 @@ fn ops(criterion: &mut Criterion) {
         work();
         start.elapsed()
     });
-    match cuda::devices() {
-        Ok(devices) if !devices.is_empty() => {
+    match cuda::device_count() {
+        Ok(1..) => {
             let device = Launcher::new(Cuda::new(0).unwrap(), States::F32);
             on_device(criterion, "cuda", &device, &|work| {
                 let milliseconds = device.driver().time(|| {
@@ -78,7 +78,8 @@ fn ops(criterion: &mut Criterion) {
                 Duration::from_secs_f64(f64::from(milliseconds.unwrap()) / 1e3)
             });
         }
-        _ => println!("skipped: no CUDA device"),
+        Ok(0) => println!("skipped: no CUDA device"),
+        Err(error) => println!("skipped: no CUDA device ({error})"),
     }
 }
 
