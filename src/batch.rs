@@ -131,7 +131,7 @@ mod tests {
             Dataset::new("t", graph.clone(), vec![0, 2, 5, 6], features.clone(), labels, Level::Node, split.clone())
                 .unwrap();
         let batch = Batches::new(&nodes, Walk::default()).holding(&[4, 0, 2]);
-        assert_eq!(batch.features.values, [2.0, 3.0, 4.0, 0.0, 1.0]);
+        assert_eq!(*batch.features.dense(), [2.0, 3.0, 4.0, 0.0, 1.0]);
         assert_eq!(batch.graph_ptr, [0, 3, 5]);
         assert_eq!(batch.targets, [(2, 4), (3, 0), (0, 2)]);
         assert_eq!(batch.codes, [2, -1, 1, 0, -1]);
@@ -140,7 +140,7 @@ mod tests {
         let labels = Labels::Classes { ids: vec![0, 1, 0], classes: 2 };
         let graphs = Dataset::new("t", graph, vec![0, 2, 5, 6], features, labels, Level::Graph, split).unwrap();
         let batch = Batches::new(&graphs, Walk::default()).holding(&[2, 1]);
-        assert_eq!(batch.features.values, [5.0, 2.0, 3.0, 4.0]);
+        assert_eq!(*batch.features.dense(), [5.0, 2.0, 3.0, 4.0]);
         assert_eq!((batch.targets, batch.codes), (vec![(0, 2), (1, 1)], vec![0, 1]));
     }
 }

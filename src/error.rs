@@ -41,6 +41,8 @@ pub enum Error {
         /// The run directory to resume.
         run: PathBuf,
     },
+    /// The user asked to stop; nothing half-done was left.
+    Cancelled,
 }
 
 impl Error {
@@ -48,7 +50,7 @@ impl Error {
     pub fn exit_code(&self) -> i32 {
         match self {
             Error::Diverged(_) | Error::Device(_) => 1,
-            Error::Interrupted { .. } => 130,
+            Error::Interrupted { .. } | Error::Cancelled => 130,
             // Nothing is wrong with what the user asked for.
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 1,
             Error::Io { .. } | Error::File { .. } | Error::Data(_) | Error::Config(_) => 2,
@@ -77,6 +79,7 @@ impl fmt::Display for Error {
             Error::Interrupted { run } => {
                 write!(f, "interrupted; continue with: harmonia-train --resume {}", run.display())
             }
+            Error::Cancelled => f.write_str("interrupted; nothing half-written was left"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names of files that are being written start with this.
 const UNFINISHED: &str = ".writing-";
@@ -53,4 +53,41 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
 /// It is missing, unreadable or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(Error::io("read", path))
+}
+
+/// The user's cache directory for this program, as the platform has it; `None` where there is no home. Not made.
+pub fn cache_directory() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = if cfg!(target_os = "windows") {
+        variable("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        variable("HOME").map(|home| home.join("Library/Caches"))
+    } else {
+        // The standard asks to ignore a relative path here.
+        let explicit = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+        explicit.or_else(|| variable("HOME").map(|home| home.join(".cache")))
+    };
+    base.map(|base| base.join("harmonia"))
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// It is missing or unreadable.
+pub fn sha256(path: &Path) -> Result<String> {
+    use sha2::{Digest, Sha256};
+    let mut file = std::fs::File::open(path).map_err(Error::io("read", path))?;
+    let (mut hash, mut block) = (Sha256::new(), vec![0u8; 1 << 20]);
+    loop {
+        crate::interrupt::check()?;
+        match std::io::Read::read(&mut file, &mut block).map_err(Error::io("read", path))? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&block[..read]),
+        }
+    }
 }

@@ -40,6 +40,7 @@
 //! # }
 //! ```
 
+pub mod array;
 pub mod batch;
 pub mod cli;
 pub mod config;
@@ -49,7 +50,9 @@ pub mod error;
 pub mod experiments;
 pub mod files;
 pub mod graph;
+pub mod interrupt;
 pub mod model;
+pub mod npy;
 pub mod presets;
 pub mod report;
 pub mod seed;

@@ -33,8 +33,8 @@ fn body(page: &mut String, dataset: &Dataset, summary: &RunSummary, history: &[E
     writeln!(
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width,initial-scale=1\"><title>HARMONIA: {name}, seed {seed}</title>\
-         <style>{STYLE}</style></head><body><main>\n<h1>{name}, seed {seed}</h1>\n<p>{} nodes, {} directed edges, {} \
+         content=\"width=device-width,initial-scale=1\"><title>HARMONIA: {name}, {run}</title>\
+         <style>{STYLE}</style></head><body><main>\n<h1>{name}, {run}</h1>\n<p>{} nodes, {} directed edges, {} \
          features. {} parameters. Best epoch {} of {}{}, {:.1} s on {}.</p>",
         dataset.graph.nodes(),
         dataset.graph.directed_edges(),
@@ -45,7 +45,7 @@ fn body(page: &mut String, dataset: &Dataset, summary: &RunSummary, history: &[E
         if summary.stopped_early { " (stopped early)" } else { "" },
         summary.seconds,
         escape(&summary.device),
-        seed = summary.seed,
+        run = summary.name(),
     )?;
     writeln!(
         page,

@@ -25,6 +25,18 @@ pub enum Purpose {
     SyntheticLabels = 8,
     /// Synthetic data: which columns carry signal.
     SyntheticColumns = 9,
+    /// Generated datasets: sizes of communities (step 0) and the order of node ids (step 1).
+    GenerateCommunities = 10,
+    /// Generated datasets: endpoints of edges.
+    GenerateEdges = 11,
+    /// Generated datasets: noise of the features.
+    GenerateFeatures = 12,
+    /// Generated datasets: which columns carry signal (step 0) and their community means (step 1 + column).
+    GenerateColumns = 13,
+    /// Generated datasets: noise of the labels.
+    GenerateLabels = 14,
+    /// Generated datasets: order in which the split takes nodes.
+    GenerateSplit = 15,
 }
 
 /// A random stream: index it, or draw from it in order with [`Stream::rng`].
@@ -48,7 +60,7 @@ impl Stream {
 
     /// 128 random bits.
     #[inline(always)]
-    fn block(&self, index: u64) -> [u32; 4] {
+    pub fn block(&self, index: u64) -> [u32; 4] {
         philox([index as u32, (index >> 32) as u32, self.purpose, self.step], self.key)
     }
 
@@ -70,6 +82,13 @@ impl Stream {
     pub fn uniform(&self, index: u64) -> f64 {
         let [a, b, c, d] = self.block(index >> 1);
         if index & 1 == 0 { unit(a, b) } else { unit(c, d) }
+    }
+
+    /// Uniform numbers 2 x `index` and 2 x `index` + 1 of the stream, for the price of one.
+    #[inline(always)]
+    pub fn uniform_pair(&self, index: u64) -> (f64, f64) {
+        let [a, b, c, d] = self.block(index);
+        (unit(a, b), unit(c, d))
     }
 
     /// Draws one number after the other.
@@ -158,6 +177,12 @@ mod tests {
         assert_ne!(base, Stream::new(1, Purpose::Dropout, 0).bits(0));
         assert_ne!(base, Stream::new(1, Purpose::Noise, 1).bits(0));
         assert_ne!(base, Stream::new(2, Purpose::Noise, 0).bits(0));
+    }
+
+    #[test]
+    fn a_pair_is_two_numbers_of_the_stream() {
+        let stream = Stream::new(5, Purpose::GenerateEdges, 2);
+        assert_eq!(stream.uniform_pair(21), (stream.uniform(42), stream.uniform(43)));
     }
 
     #[test]

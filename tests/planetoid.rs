@@ -23,9 +23,10 @@ fn cora_and_citeseer_have_the_published_counts() {
         for class in 0..classes as u32 {
             assert_eq!(split.train.iter().filter(|&&i| ids[i as usize] == class).count(), 20, "20 a class");
         }
-        assert!(dataset.features.values.iter().all(|&x| x == 0.0 || x == 1.0));
+        let x = dataset.features.dense();
+        assert!(x.iter().all(|&x| x == 0.0 || x == 1.0));
         // 15 test nodes of CiteSeer have no feature row; they are in no split.
-        let empty = |i: usize| dataset.features.values[i * features..(i + 1) * features].iter().all(|&x| x == 0.0);
+        let empty = |i: usize| x[i * features..(i + 1) * features].iter().all(|&x| x == 0.0);
         if name == "CiteSeer" {
             let unlisted: Vec<usize> = (2312..3327).filter(|&i| !split.test.contains(&(i as u32))).collect();
             assert_eq!(unlisted.len(), 15);

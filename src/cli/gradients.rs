@@ -6,7 +6,7 @@ use super::say;
 use super::settings::Settings;
 use crate::batch::Batches;
 use crate::config::Config;
-use crate::datasets::{self, Dataset};
+use crate::datasets::Dataset;
 use crate::device::cpu::Cpu;
 use crate::device::{Device, Real};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
-    let dataset = datasets::load(&config.data, config.run.seed)?;
+    let dataset = arguments.settings.dataset(&config)?;
     let noise = arguments.noise.as_deref();
     let loss = match arguments.precision {
         Precision::F32 => write::<f32>(&config, &dataset, &arguments.params, noise, &arguments.out),

@@ -5,7 +5,6 @@
 
 use super::say;
 use super::settings::Settings;
-use crate::datasets;
 use crate::error::Result;
 use crate::model::{Checkpoint, Layout, initial_parameters};
 use clap::Args;
@@ -22,7 +21,7 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
-    let dataset = datasets::load(&config.data, config.run.seed)?;
+    let dataset = arguments.settings.dataset(&config)?;
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     let parameters = initial_parameters::<f32>(&layout, config.init, config.run.seed);
     Checkpoint::write(&arguments.out, Checkpoint::named(&layout, &parameters, ""), None)?;

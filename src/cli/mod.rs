@@ -1,5 +1,6 @@
 //! The command line: parse, run, print the error, exit code.
 
+mod data;
 mod doctor;
 mod dry_run;
 mod gradients;
@@ -9,6 +10,8 @@ mod progress;
 mod settings;
 mod summary;
 mod train;
+mod units;
+mod watch;
 
 use crate::error::{Error, Result};
 use clap::{Parser, Subcommand};
@@ -39,6 +42,9 @@ enum Command {
     Gradients(gradients::Arguments),
     /// Write fresh parameters (to compare gradients, add --set init.readout_scale=1: the default readout is zero)
     Init(init::Arguments),
+    /// Datasets: list, fetch, convert, inspect, generate
+    #[command(after_help = data::EXAMPLES)]
+    Data(data::Arguments),
     /// Say what this machine and this build can do, and what the kernels cost
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
@@ -55,8 +61,20 @@ pub fn harmonia() -> ExitCode {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
+        Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
     })
+}
+
+/// Work that is not training stops at the first Ctrl-C, leaving nothing half-written; the second exits at once.
+fn catch_interrupts() -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = crate::interrupt::flag();
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, std::sync::Arc::clone(&stop))
+        .and_then(|_| signal_hook::flag::register(SIGINT, std::sync::Arc::clone(&stop)))
+        .and_then(|_| signal_hook::flag::register(SIGTERM, stop))
+        .map(|_| ())
+        .map_err(|error| Error::Config(format!("cannot catch signals: {error}")))
 }
 
 /// Prints on stdout. A reader that has gone away (`| head`) has what it wanted.

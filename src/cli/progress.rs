@@ -2,7 +2,7 @@
 
 use crate::config::Metric;
 use crate::train::session::RunSummary;
-use crate::train::{EpochRecord, Observer, Scores};
+use crate::train::{EpochRecord, Observer, RunName, Scores};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const LINE_SECONDS: f64 = 10.0;
 pub struct Progress {
     metric: Metric,
     bar: Option<ProgressBar>,
-    seed: u64,
+    name: String,
     epochs: usize,
     best: String,
     last_line: Instant,
@@ -21,7 +21,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(metric: Metric) -> Self {
-        Progress { metric, bar: None, seed: 0, epochs: 0, best: "-".into(), last_line: Instant::now() }
+        Progress { metric, bar: None, name: String::new(), epochs: 0, best: "-".into(), last_line: Instant::now() }
     }
 
     fn score(&self, scores: &Scores) -> String {
@@ -35,10 +35,11 @@ impl Progress {
 }
 
 impl Observer for Progress {
-    fn begin(&mut self, seed: u64, done: usize, epochs: usize) {
-        (self.seed, self.epochs) = (seed, epochs);
+    fn begin(&mut self, run: RunName, done: usize, epochs: usize) {
+        (self.name, self.epochs) = (run.to_string(), epochs);
+        self.best = "-".into();
         if done > 0 {
-            eprintln!("seed {seed}: continuing after epoch {done}");
+            eprintln!("{run}: continuing after epoch {done}");
         }
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(epochs as u64);
@@ -47,7 +48,7 @@ impl Observer for Progress {
             {
                 bar.set_style(style.progress_chars("=> "));
             }
-            bar.set_prefix(format!("seed {seed}"));
+            bar.set_prefix(self.name.clone());
             bar.set_position(done as u64);
             bar.enable_steady_tick(Duration::from_millis(500));
             self.bar = Some(bar);
@@ -71,7 +72,7 @@ impl Observer for Progress {
                 bar.set_message(text);
             }
             None if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS => {
-                eprintln!("seed {}: epoch {}/{}, {text}", self.seed, record.epoch, self.epochs);
+                eprintln!("{}: epoch {}/{}, {text}", self.name, record.epoch, self.epochs);
                 self.last_line = Instant::now();
             }
             None => {}
@@ -84,8 +85,11 @@ impl Observer for Progress {
         }
         let why = if summary.stopped_early { "no improvement, stopped" } else { "all epochs done" };
         eprintln!(
-            "seed {}: best epoch {} of {} ({why}), {:.1} s",
-            summary.seed, summary.best_epoch, summary.epochs, summary.seconds
+            "{}: best epoch {} of {} ({why}), {:.1} s",
+            summary.name(),
+            summary.best_epoch,
+            summary.epochs,
+            summary.seconds
         );
         if summary.validation.nll.is_none() {
             eprintln!("note: there are no validation units, so the last epoch counts as the best");

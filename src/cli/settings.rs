@@ -1,8 +1,12 @@
 //! Flags that choose data and settings, shared by all commands, and their order of precedence:
 //! flag > --set > --config > preset > default.
 
+use super::data::{AccessFlags, DirectoryFlag};
+use super::watch;
 use crate::config::{Config, Layers};
+use crate::datasets::{self, Dataset};
 use crate::error::{Error, Result};
+use crate::train::RunName;
 use crate::{files, presets};
 use clap::Args;
 use std::path::PathBuf;
@@ -14,12 +18,19 @@ pub fn integer(value: u64, flag: &str) -> Result<i64> {
 
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// Dataset name (synthetic, cora, citeseer) or the path of a store directory [default: synthetic]
+    /// Dataset name (harmonia data list shows them) or the path of a store directory [default: synthetic]
     #[arg(long, visible_alias = "store", value_name = "NAME|STORE_DIR")]
     pub dataset: Option<String>,
-    /// Directory that holds the raw files of named datasets [default: $HARMONIA_DATA]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub directory: DirectoryFlag,
+    #[command(flatten)]
+    pub access: AccessFlags,
+    /// Enter every edge both ways
+    #[arg(long)]
+    pub undirected: bool,
+    /// Rescale features: none, row (each row sums to 1) or standardise (columns, by the training nodes)
+    #[arg(long, value_name = "HOW")]
+    pub normalise: Option<String>,
     /// Which of the five synthetic datasets, 0 to 4
     #[arg(long, value_name = "I")]
     pub data_index: Option<u32>,
@@ -66,6 +77,13 @@ impl Settings {
         self.layers()?.finish()
     }
 
+    /// The dataset of the first run.
+    pub fn dataset(&self, config: &Config) -> Result<Dataset> {
+        let whole = watch::with(&self.access.access(), |context| datasets::load(&config.data, context))?;
+        let first = RunName { seed: config.run.seed, fold: None };
+        Ok(datasets::prepare(&whole, config, first)?.0)
+    }
+
     fn over_preset(&self, layers: &mut Layers, file: &Option<(String, String)>) -> Result<()> {
         if let Some((text, name)) = file {
             layers.toml(text, name)?;
@@ -76,7 +94,13 @@ impl Settings {
         if let Some(dataset) = &self.dataset {
             layers.value("data.dataset", dataset.as_str(), "--dataset")?;
         }
-        if let Some(directory) = &self.data_dir {
+        if self.undirected {
+            layers.value("data.undirected", true, "--undirected")?;
+        }
+        if let Some(normalise) = &self.normalise {
+            layers.value("data.normalise", normalise.as_str(), "--normalise")?;
+        }
+        if let Some(directory) = &self.directory.data_dir {
             layers.value("data.dir", directory.display().to_string(), "--data-dir")?;
         }
         if let Some(index) = self.data_index {

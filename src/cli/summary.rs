@@ -1,6 +1,7 @@
 //! The result of training, for people.
 
 use crate::train::Outcome;
+use crate::train::metrics::{mean, standard_deviation};
 use crate::train::session::RunSummary;
 use std::fmt::Write;
 
@@ -23,9 +24,19 @@ pub fn text(outcome: &Outcome) -> String {
 fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let many = outcome.runs.len() > 1;
     writeln!(out, "\n{:<12}{:>18}{:>18}{:>18}{:>18}", "test", SHOWN[0].0, SHOWN[1].0, SHOWN[2].0, SHOWN[3].0)?;
-    for run in &outcome.runs {
-        write!(out, "{:<12}", format!("seed {}", run.seed))?;
-        row(out, |key| run.test.get(key).map(|value| (value, None)))?;
+    if outcome.cross_validated() {
+        for runs in outcome.repeats() {
+            write!(out, "{:<12}", format!("seed {}", runs[0].seed))?;
+            row(out, |key| {
+                let values: Vec<f64> = runs.iter().filter_map(|run| run.test.get(key)).collect();
+                mean(values.iter().copied()).map(|mean| (mean, standard_deviation(&values)))
+            })?;
+        }
+    } else {
+        for run in &outcome.runs {
+            write!(out, "{:<12}", run.name().to_string())?;
+            row(out, |key| run.test.get(key).map(|value| (value, None)))?;
+        }
     }
     if many {
         write!(out, "{:<12}", "mean")?;
@@ -39,11 +50,31 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         let (mean, std) = outcome.spread(|run| &run.validation, key);
         mean.map(|mean| (mean, std))
     })?;
+    if outcome.cross_validated() {
+        folds(out, outcome)?;
+    }
     for run in &outcome.runs {
         recovery(out, run, many)?;
     }
     if let Some(path) = &outcome.run_dir {
         writeln!(out, "\nrun directory: {}", path.display())?;
+    }
+    Ok(())
+}
+
+/// What the deviations of a cross-validation are taken over: folds of one dealing share data, dealings do not.
+fn folds(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let repeats = outcome.repeats().count();
+    let folds = outcome.runs.len() / repeats.max(1);
+    writeln!(
+        out,
+        "\n{folds}-fold cross-validation, {repeats} times: a line a seed is mean and deviation over its folds, the mean is over all \
+         {} runs",
+        outcome.runs.len()
+    )?;
+    if repeats > 1 {
+        write!(out, "{:<12}", "repeats ±")?;
+        row(out, |key| outcome.between_repeats(|run| &run.test, key).map(|std| (std, None)))?;
     }
     Ok(())
 }
@@ -63,7 +94,7 @@ fn row(out: &mut String, score: impl Fn(&str) -> Option<(f64, Option<f64>)>) -> 
 
 fn recovery(out: &mut String, run: &RunSummary, many: bool) -> std::fmt::Result {
     let Some(recovery) = &run.recovery else { return Ok(()) };
-    let seed = if many { format!(" (seed {})", run.seed) } else { String::new() };
+    let seed = if many { format!(" ({})", run.name()) } else { String::new() };
     writeln!(out, "\nwhat the model found again of the generator{seed}\n{recovery}")?;
     if let (Some(own), Some(model)) = (run.generator_nll, run.test.nll) {
         writeln!(out, "test NLL {model:.4}, the generator's own {own:.4}")?;

@@ -2,27 +2,27 @@
 
 use super::machine::Machine;
 use super::settings::{Settings, integer};
-use super::{dry_run, machine, progress::Progress, say, summary};
+use super::{catch_interrupts, dry_run, machine, progress::Progress, say, summary, watch};
 use crate::config::{Config, Layers};
 use crate::datasets::{self, Dataset};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::interrupt;
 use crate::model::{Layout, MemoryPlan};
 use crate::train::Session;
 use crate::train::run_directory::{self, RunDirectory};
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 pub const EXAMPLES: &str = "\
 Examples:
   harmonia-train
       the synthetic study, generated in place
-  harmonia-train --dataset cora --data-dir DIR --seeds 5
-      Cora's public split, five seeds
+  harmonia-train --dataset cora --seeds 5
+      Cora's public split, five seeds; fetched once, having asked
+  harmonia-train --dataset mutag --folds 10 --repeats 3
+      tenfold cross-validation, three times
   harmonia-train --set train.dropout=0.1 --set train.dropout_place=hidden --epochs 50
       other settings
   harmonia-train --resume runs/cora-1
@@ -38,6 +38,12 @@ pub struct Arguments {
     /// Number of seeds, from --seed upwards
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
+    /// Cross-validate: one of K folds tests, the next validates, the others train, in turn
+    #[arg(long, value_name = "K")]
+    folds: Option<u64>,
+    /// Times the cross-validation is repeated with folds dealt anew, from --seed upwards
+    #[arg(long, value_name = "N", requires = "folds", conflicts_with = "seeds")]
+    repeats: Option<u64>,
     /// Most epochs
     #[arg(long, value_name = "N")]
     epochs: Option<u64>,
@@ -52,7 +58,8 @@ pub struct Arguments {
     out: Option<PathBuf>,
     /// Continue the run in this directory, with its own settings
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "data_dir", "data_index", "preset", "config", "set", "seed", "seeds", "epochs", "out", "dry_run",
+        "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "config", "set", "seed", "seeds", "folds",
+        "repeats", "epochs", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
     /// Show settings, parameters and memory, and stop
@@ -90,7 +97,12 @@ fn run_on<D: Device<Real = f32>>(
     arguments: &Arguments,
     mut config: Config,
 ) -> Result<()> {
-    let dataset = datasets::load(&config.data, config.run.seed)?;
+    catch_interrupts()?;
+    let whole = watch::with(&arguments.settings.access.access(), |context| datasets::load(&config.data, context))?;
+    // The first run stands for all: every one has the same sizes but for a unit here or there.
+    let stop = interrupt::flag();
+    let first = Session { device, config: &config, stop: &stop }.names()[0];
+    let (dataset, _) = datasets::prepare(&whole, &config, first)?;
     if arguments.dry_run {
         return say(&dry_run::text(device, &config, &dataset, arguments.json)?);
     }
@@ -99,7 +111,6 @@ fn run_on<D: Device<Real = f32>>(
     config.engine.states.check(dataset.graph.is_symmetric())?;
     MemoryPlan::new(device, &layout, &dataset, &config).check(device)?;
     make_paths_absolute(&mut config);
-    let stop = catch_signals()?;
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
         (None, Some(directory)) => directory.clone(),
@@ -116,15 +127,19 @@ fn run_on<D: Device<Real = f32>>(
             eprintln!("note: {note}");
         }
     }
+    drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
-    let outcome = session.run(dataset, Some(&root), &mut Progress::new(config.train.metric))?;
+    let outcome = session.run(&whole, Some(&root), &mut Progress::new(config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 
 fn config(arguments: &Arguments) -> Result<Config> {
     let mut layers: Layers = arguments.settings.layers()?;
-    if let Some(seeds) = arguments.seeds {
+    if let Some(seeds) = arguments.seeds.or(arguments.repeats) {
         layers.value("run.seeds", integer(seeds, "--seeds")?, "--seeds")?;
+    }
+    if let Some(folds) = arguments.folds {
+        layers.value("run.folds", integer(folds, "--folds")?, "--folds")?;
     }
     if let Some(epochs) = arguments.epochs {
         layers.value("train.epochs", integer(epochs, "--epochs")?, "--epochs")?;
@@ -154,18 +169,6 @@ fn make_paths_absolute(config: &mut Config) {
     if datasets::is_store(&config.data.dataset) {
         config.data.dataset = absolute(&config.data.dataset);
     }
-}
-
-/// The first signal sets the flag, a second Ctrl-C exits at once.
-fn catch_signals() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    // Order matters: the exit is armed by the flag that the next handler sets. Only Ctrl-C exits at once: `timeout`
-    // and job managers may send SIGTERM twice, to the process and to its group.
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
-        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
-        .and_then(|_| signal_hook::flag::register(SIGTERM, Arc::clone(&stop)))
-        .map_err(|error| Error::Config(format!("cannot catch signals: {error}")))?;
-    Ok(stop)
 }
 
 fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {

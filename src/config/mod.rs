@@ -4,7 +4,7 @@ mod layers;
 
 pub use layers::Layers;
 
-use crate::datasets::SplitRule;
+use crate::datasets::{Normalise, SplitRule};
 use crate::device::DropoutPlace;
 use crate::error::{Error, Result};
 use crate::graph::Walk;
@@ -40,14 +40,17 @@ pub struct Config {
 pub struct Data {
     /// Name of a dataset, or the path of a store directory.
     pub dataset: String,
-    /// Directory that holds raw files; empty: the environment variable HARMONIA_DATA.
+    /// Directory of datasets; empty: the environment variable HARMONIA_DATA, or the user's cache directory.
     pub dir: String,
     /// Which of the five synthetic datasets, 0..4.
     pub index: u32,
-    /// `default` (the dataset's own), `per-class:20/500/1000` or `fractions:60/20/20` (random, by run seed).
+    /// `default` (the dataset's own; of several, that of the seed), `own:0`, `per-class:20/500/1000`,
+    /// `fractions:60/20/20` or `folds:10/0` (random, by run seed).
     pub split: String,
-    /// Divide each row of X by its sum.
-    pub row_normalise: bool,
+    /// `none`, `row` (divide each row of X by its sum) or `standardise` (columns, by the training nodes).
+    pub normalise: Normalise,
+    /// Enter every edge both ways.
+    pub undirected: bool,
 }
 
 /// Sizes of the model.
@@ -184,8 +187,10 @@ pub struct Engine {
 pub struct Run {
     /// First seed.
     pub seed: u64,
-    /// Number of runs, with seeds seed, seed + 1, ...
+    /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
     pub seeds: usize,
+    /// Folds of a cross-validation; 0: none.
+    pub folds: usize,
     /// `auto`, `cpu`, `cuda` (or `cuda:1`, ...) or `host`.
     pub device: String,
     /// Threads; 0: one a core. Results do not depend on it.
@@ -203,7 +208,8 @@ impl Default for Config {
                 dir: String::new(),
                 index: 0,
                 split: "default".into(),
-                row_normalise: false,
+                normalise: Normalise::None,
+                undirected: false,
             },
             walk: Walk::default(),
             model: Model {
@@ -231,7 +237,7 @@ impl Default for Config {
                 dropout_place: DropoutPlace::Input,
             },
             engine: Engine::default(),
-            run: Run { seed: 0, seeds: 1, device: "auto".into(), threads: 0, checkpoint_seconds: 10.0 },
+            run: Run { seed: 0, seeds: 1, folds: 0, device: "auto".into(), threads: 0, checkpoint_seconds: 10.0 },
         }
     }
 }
@@ -288,7 +294,13 @@ impl Config {
         if self.data.index > 4 {
             return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");
         }
-        SplitRule::parse(&self.data.split)?;
+        let rule = SplitRule::parse(&self.data.split)?;
+        if self.run.folds != 0 && !(3..=1 << 16).contains(&self.run.folds) {
+            return bad("run.folds", &self.run.folds, "3 to 65536 (one tests, one validates), or 0 for none");
+        }
+        if self.run.folds != 0 && rule != SplitRule::Default {
+            return bad("data.split", &self.data.split, "default, because --folds draws the splits");
+        }
         // Sizes that do not depend on the dataset.
         self.architecture(1, 1).check()
     }

@@ -3,6 +3,7 @@
 //! Node tasks on one graph, node tasks over many graphs and graph tasks differ only in offsets, label level and
 //! split. [`Dataset::new`] checks what it is given: finite features, labels in range, disjoint splits.
 
+use super::Features;
 use super::synthetic::Truth;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Split};
@@ -128,47 +129,6 @@ impl Labels {
     }
 }
 
-/// X, row-major.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Features {
-    /// n, nodes.
-    pub rows: usize,
-    /// d, features.
-    pub cols: usize,
-    /// n x d values.
-    pub values: Vec<f32>,
-}
-
-impl Features {
-    /// Wraps a row-major matrix.
-    ///
-    /// # Errors
-    /// A length that is not rows x cols.
-    pub fn new(rows: usize, cols: usize, values: Vec<f32>) -> Result<Features> {
-        if rows.checked_mul(cols) != Some(values.len()) {
-            return Err(Error::Data(format!("{} feature values are not {rows} nodes x {cols} features", values.len())));
-        }
-        Ok(Features { rows, cols, values })
-    }
-
-    /// Divides each row by its sum (rows that sum to zero stay), as is usual for bags of words.
-    pub fn normalise_rows(&mut self) {
-        for row in self.values.chunks_exact_mut(self.cols.max(1)) {
-            let sum: f32 = row.iter().sum();
-            if sum != 0.0 {
-                row.iter_mut().for_each(|value| *value /= sum);
-            }
-        }
-    }
-
-    /// Some of the rows, in the given order.
-    pub fn rows(&self, ranges: &[Range<usize>]) -> Features {
-        let values =
-            ranges.iter().flat_map(|r| &self.values[r.start * self.cols..r.end * self.cols]).copied().collect();
-        Features { rows: ranges.iter().map(Range::len).sum(), cols: self.cols, values }
-    }
-}
-
 /// A task ready to train on.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -184,12 +144,16 @@ pub struct Dataset {
     pub labels: Labels,
     /// Which of the two.
     pub level: Level,
-    /// Train, validation and test units.
+    /// Train, validation and test units in use; empty until a rule draws them where the dataset has no split of its own.
     pub split: Split,
+    /// The splits the dataset came with; `split` is the first of them until a rule says otherwise.
+    pub own_splits: Vec<Split>,
     /// Names of the columns of X.
     pub feature_names: Vec<String>,
     /// Names of the classes.
     pub class_names: Vec<String>,
+    /// Names of the nodes; empty where they have none.
+    pub node_names: Vec<String>,
     /// The generator behind a synthetic dataset.
     pub truth: Option<Truth>,
 }
@@ -204,7 +168,7 @@ impl Dataset {
         Dataset::new(name, graph, graph_ptr, features, labels, Level::Node, split)
     }
 
-    /// Any task.
+    /// Any task. An empty split means that the dataset has none of its own.
     ///
     /// # Errors
     /// Anything that does not fit together; see [`Dataset::check`].
@@ -217,27 +181,48 @@ impl Dataset {
         level: Level,
         split: Split,
     ) -> Result<Dataset> {
-        let mut dataset = Dataset {
+        let splits = if split.is_empty() { Vec::new() } else { vec![split] };
+        let mut dataset = Dataset::assemble(name, graph, graph_ptr, features, labels, level, splits);
+        // Sizes come from data: only after the check is it safe to make a name for each.
+        dataset.check()?;
+        dataset.name_parts();
+        Ok(dataset)
+    }
+
+    /// Parts that have yet to be checked.
+    pub(crate) fn assemble(
+        name: &str,
+        graph: Graph,
+        graph_ptr: Vec<usize>,
+        features: Features,
+        labels: Labels,
+        level: Level,
+        own_splits: Vec<Split>,
+    ) -> Dataset {
+        Dataset {
             name: name.to_string(),
             graph,
             graph_ptr,
             features: Arc::new(features),
             labels,
             level,
-            split,
+            split: own_splits.first().cloned().unwrap_or_default(),
+            own_splits,
             feature_names: Vec::new(),
             class_names: Vec::new(),
+            node_names: Vec::new(),
             truth: None,
-        };
-        // Sizes come from data: only after the check is it safe to make a name for each.
-        dataset.check()?;
-        let classes = match &dataset.labels {
+        }
+    }
+
+    /// Gives features and classes names by number.
+    pub(crate) fn name_parts(&mut self) {
+        let classes = match &self.labels {
             Labels::Classes { classes, .. } => *classes,
             Labels::Multi { width, .. } => *width,
         };
-        dataset.feature_names = (0..dataset.features.cols).map(|k| format!("feature {k}")).collect();
-        dataset.class_names = (0..classes).map(|class| format!("class {class}")).collect();
-        Ok(dataset)
+        self.feature_names = (0..self.features.cols).map(|k| format!("feature {k}")).collect();
+        self.class_names = (0..classes).map(|class| format!("class {class}")).collect();
     }
 
     /// Checks that all parts fit together.
@@ -245,6 +230,12 @@ impl Dataset {
     /// # Errors
     /// The first misfit, with where it is.
     pub fn check(&self) -> Result<()> {
+        self.check_sizes()?;
+        self.check_values()
+    }
+
+    /// Checks lengths, labels and splits: quick at any size.
+    pub(crate) fn check_sizes(&self) -> Result<()> {
         let nodes = self.graph.nodes();
         if nodes == 0 || !(1..=MOST).contains(&self.features.cols) {
             return Err(Error::Data(format!(
@@ -255,28 +246,30 @@ impl Dataset {
         if self.features.rows != nodes {
             return Err(Error::Data(format!("{nodes} nodes but {} rows of features", self.features.rows)));
         }
-        if let Some(at) = self.features.values.iter().position(|value| !value.is_finite()) {
-            let (node, feature) = (at / self.features.cols, at % self.features.cols);
-            return Err(Error::Data(format!(
-                "feature {feature} of node {node} is {}: features must be finite; fill or drop missing values first",
-                self.features.values[at]
-            )));
-        }
         self.check_graph_ptr()?;
         self.labels.check()?;
         if self.labels.units() != self.units() {
             return Err(Error::Data(format!("{} labels for {} labelled units", self.labels.units(), self.units())));
         }
-        self.check_split()
+        if !self.split.is_empty() {
+            self.check_split(&self.split)?;
+        }
+        self.own_splits.iter().try_for_each(|split| self.check_split(split))
     }
 
-    /// Checks that the split is one of labelled units.
+    /// Reads every feature, and every edge of a set of graphs.
+    pub(crate) fn check_values(&self) -> Result<()> {
+        self.features.check()?;
+        self.check_blocks()
+    }
+
+    /// Checks that a split is one of labelled units of this dataset.
     ///
     /// # Errors
     /// An id out of range, a unit in two parts or without a label, or no unit to train on.
-    pub fn check_split(&self) -> Result<()> {
-        self.split.check(self.units())?;
-        let used = self.split.train.iter().chain(&self.split.valid).chain(&self.split.test);
+    pub fn check_split(&self, split: &Split) -> Result<()> {
+        split.check(self.units())?;
+        let used = split.train.iter().chain(&split.valid).chain(&split.test);
         match used.copied().find(|&unit| !self.labels.is_labelled(unit as usize)) {
             Some(unit) => Err(Error::Data(format!("unit {unit} is in a split but has no label"))),
             None => Ok(()),
@@ -290,6 +283,11 @@ impl Dataset {
                 "graph offsets must rise from 0 to the {nodes} nodes without empty graphs"
             )));
         }
+        Ok(())
+    }
+
+    /// Checks that no edge leaves its graph.
+    fn check_blocks(&self) -> Result<()> {
         if self.graphs() == 1 {
             return Ok(());
         }

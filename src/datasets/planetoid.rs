@@ -5,7 +5,7 @@
 //! Public split: the labelled rows x train, the next 500 validate, the listed test ids test.
 
 use super::pickle::{self, Value};
-use super::{Dataset, Features, Labels, UNLABELLED};
+use super::{Dataset, Features, Labels, SparseRows, UNLABELLED, Values};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::graph::{Direction, Graph, Split};
@@ -51,10 +51,10 @@ pub fn load(name: &str, directory: &Path) -> Result<Dataset> {
     }
 
     // Test rows are stored in the order of test.index; everything else is in node order.
-    let mut values = vec![0f32; nodes * allx.cols];
+    let mut rows = vec![Vec::new(); nodes];
     let mut ids = vec![UNLABELLED; nodes];
-    allx.scatter(&mut values, |row| row);
-    tx.scatter(&mut values, |row| test[row]);
+    allx.scatter(&mut rows, |row| row);
+    tx.scatter(&mut rows, |row| test[row]);
     ids[..allx.rows].copy_from_slice(&ally.classes);
     test.iter().zip(&ty.classes).for_each(|(&node, &class)| ids[node] = class);
 
@@ -70,7 +70,7 @@ pub fn load(name: &str, directory: &Path) -> Result<Dataset> {
         test: test.iter().map(|&id| id as u32).collect(),
     };
     let graph = Graph::from_edges(nodes, &files.edges(nodes)?, None, Direction::Undirected)?;
-    let features = Features::new(nodes, allx.cols, values)?;
+    let features = Features::held(nodes, allx.cols, Values::Sparse(SparseRows::collect(rows)))?;
     let labels = Labels::Classes { ids, classes: ally.width };
     let mut dataset = Dataset::nodes(&name.to_lowercase(), graph, features, labels, split)?;
     dataset.feature_names = (0..allx.cols).map(|k| format!("word {k}")).collect();
@@ -89,11 +89,11 @@ struct OneHot {
 }
 
 impl pickle::CsrMatrix {
-    fn scatter(&self, values: &mut [f32], node: impl Fn(usize) -> usize) {
+    fn scatter(&self, rows: &mut [Vec<(u32, f32)>], node: impl Fn(usize) -> usize) {
         for row in 0..self.rows {
-            for e in self.indptr[row] as usize..self.indptr[row + 1] as usize {
-                values[node(row) * self.cols + self.indices[e] as usize] += self.data[e];
-            }
+            let entries = self.indptr[row] as usize..self.indptr[row + 1] as usize;
+            let columns = self.indices[entries.clone()].iter().map(|&column| column as u32);
+            rows[node(row)].extend(columns.zip(self.data[entries].iter().copied()));
         }
     }
 }

@@ -7,11 +7,24 @@ use crate::graph::Split;
 /// Validation and test units of `per-class:N` where no numbers are given, as in the Planetoid public splits.
 const PER_CLASS_REST: [usize; 2] = [500, 1000];
 
+/// Folds of a dataset that has no split of its own.
+const DEFAULT_FOLDS: usize = 10;
+
 /// A parsed `data.split`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SplitRule {
-    /// `default`: the one the dataset came with.
-    Own,
+    /// `default`: one the dataset came with (of several, that of the run's number), or one of ten folds where it came
+    /// with none.
+    Default,
+    /// `own:3`: that one of several the dataset came with.
+    Own(usize),
+    /// `folds:10/3`: round 3 of a tenfold cross-validation, classes spread evenly.
+    Fold {
+        /// Number of folds, at least 3: one tests, one validates.
+        folds: usize,
+        /// The one that tests, from 0.
+        fold: usize,
+    },
     /// `per-class:20/500/1000`: 20 of each class, then 500 and 1000.
     PerClass {
         /// Training units of each class.
@@ -33,12 +46,20 @@ impl SplitRule {
     pub fn parse(text: &str) -> Result<SplitRule> {
         let wrong = || {
             Error::Config(format!(
-                "data.split is `{text}`; expected default, per-class:20/500/1000 (per class, validation, test) or \
-                 fractions:60/20/20"
+                "data.split is `{text}`; expected default, own:0, per-class:20/500/1000 (per class, validation, test), \
+                 fractions:60/20/20 or folds:10/0 (ten folds, of which number 0 tests)"
             ))
         };
         match text.split_once(':') {
-            None if text == "default" => Ok(SplitRule::Own),
+            None if text == "default" => Ok(SplitRule::Default),
+            Some(("own", number)) => number.parse().map(SplitRule::Own).map_err(|_| wrong()),
+            Some(("folds", numbers)) => {
+                let (folds, fold) = numbers.split_once('/').ok_or_else(wrong)?;
+                match (folds.parse(), fold.parse()) {
+                    (Ok(folds), Ok(fold)) if folds >= 3 && fold < folds => Ok(SplitRule::Fold { folds, fold }),
+                    _ => Err(wrong()),
+                }
+            }
             Some(("per-class", numbers)) => {
                 let numbers: Vec<usize> =
                     numbers.split('/').map(|n| n.parse().map_err(|_| wrong())).collect::<Result<_>>()?;
@@ -71,7 +92,17 @@ impl SplitRule {
     /// The dataset is too small for the rule.
     pub fn apply(self, dataset: &mut Dataset, seed: u64) -> Result<()> {
         dataset.split = match (self, &dataset.labels) {
-            (SplitRule::Own, _) => return Ok(()),
+            // A split that was set by hand stays.
+            (SplitRule::Default, _) if dataset.own_splits.len() <= 1 && !dataset.split.is_empty() => return Ok(()),
+            (SplitRule::Default, _) if !dataset.own_splits.is_empty() => {
+                dataset.own_splits[(seed % dataset.own_splits.len() as u64) as usize].clone()
+            }
+            (SplitRule::Default, _) => fold_of(dataset, DEFAULT_FOLDS, 0, seed)?,
+            (SplitRule::Own(number), _) => dataset.own_splits.get(number).cloned().ok_or_else(|| {
+                let count = dataset.own_splits.len();
+                Error::Config(format!("data.split is own:{number}; {} has {count} of its own, from 0", dataset.name))
+            })?,
+            (SplitRule::Fold { folds, fold }, _) => fold_of(dataset, folds, fold, seed)?,
             (SplitRule::PerClass { train, valid, test }, Labels::Classes { ids, .. }) => {
                 Split::per_class(ids, train, valid, test, seed)?
             }
@@ -83,8 +114,21 @@ impl SplitRule {
                 Split::fractions(&units, parts, seed)
             }
         };
-        dataset.check_split()
+        dataset.check_split(&dataset.split)
     }
+}
+
+fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Split> {
+    let labels = &dataset.labels;
+    let units: Vec<u32> = (0..dataset.units() as u32).filter(|&unit| labels.is_labelled(unit as usize)).collect();
+    if units.len() < folds {
+        return Err(Error::Data(format!("{} labelled units cannot be dealt to {folds} folds", units.len())));
+    }
+    let class = |unit: u32| match labels {
+        Labels::Classes { ids, .. } => ids[unit as usize],
+        Labels::Multi { .. } => 0,
+    };
+    Ok(Split::fold(&units, class, folds, fold, seed))
 }
 
 #[cfg(test)]
@@ -93,7 +137,7 @@ mod tests {
 
     #[test]
     fn rules_are_read() {
-        assert_eq!(SplitRule::parse("default").unwrap(), SplitRule::Own);
+        assert_eq!(SplitRule::parse("default").unwrap(), SplitRule::Default);
         assert_eq!(
             SplitRule::parse("per-class:20").unwrap(),
             SplitRule::PerClass { train: 20, valid: 500, test: 1000 }
@@ -103,8 +147,21 @@ mod tests {
             SplitRule::PerClass { train: 5, valid: 10, test: 20 }
         );
         assert_eq!(SplitRule::parse("fractions:60/20/20").unwrap(), SplitRule::Fractions([60.0, 20.0, 20.0]));
-        for wrong in ["", "random", "per-class:", "per-class:0", "fractions:1/2", "fractions:0/1/1", "fractions:a/b/c"]
-        {
+        assert_eq!(SplitRule::parse("own:3").unwrap(), SplitRule::Own(3));
+        assert_eq!(SplitRule::parse("folds:10/9").unwrap(), SplitRule::Fold { folds: 10, fold: 9 });
+        for wrong in [
+            "own:",
+            "folds:10",
+            "folds:10/10",
+            "folds:2/0",
+            "",
+            "random",
+            "per-class:",
+            "per-class:0",
+            "fractions:1/2",
+            "fractions:0/1/1",
+            "fractions:a/b/c",
+        ] {
             assert!(SplitRule::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -3,17 +3,19 @@
 //! Contract: `row_ptr` has rows + 1 non-decreasing entries from 0 to `col_idx.len()`; inside a row the columns are
 //! strictly increasing; `weights`, when present, is as long as `col_idx`. Offsets are 64-bit, node ids 32-bit.
 
+use super::build;
+use crate::array::Array;
 use std::ops::Range;
 
 /// A square sparse matrix; without `weights` every stored entry is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Csr {
     /// Where each row starts in `col_idx`; length rows + 1.
-    pub row_ptr: Vec<u64>,
+    pub row_ptr: Array<u64>,
     /// Column of each stored entry.
-    pub col_idx: Vec<u32>,
+    pub col_idx: Array<u32>,
     /// Value of each stored entry; `None` means 1 everywhere and costs no memory traffic.
-    pub weights: Option<Vec<f32>>,
+    pub weights: Option<Array<f32>>,
 }
 
 impl Csr {
@@ -42,55 +44,31 @@ impl Csr {
         self.row(i).map(|e| (self.col_idx[e] as usize, self.weights.as_ref().map_or(1.0, |w| w[e])))
     }
 
-    /// Builds from (row, column, value) in any order. Equal (row, column) pairs merge: values are summed, or stay 1
-    /// where `weighted` is false. Entries must be in range.
-    pub(super) fn from_entries(rows: usize, entries: &[(u32, u32, f32)], weighted: bool) -> Csr {
-        // Counting sort by row, then a small sort inside each row.
-        let mut start = vec![0u64; rows + 1];
-        for &(i, ..) in entries {
-            start[i as usize + 1] += 1;
-        }
-        for i in 0..rows {
-            start[i + 1] += start[i];
-        }
-        let mut next = start.clone();
-        let mut sorted = vec![(0u32, 0f32); entries.len()];
-        for &(i, j, value) in entries {
-            sorted[next[i as usize] as usize] = (j, value);
-            next[i as usize] += 1;
-        }
-
-        let mut row_ptr = Vec::with_capacity(rows + 1);
-        let (mut col_idx, mut weights) = (Vec::with_capacity(entries.len()), Vec::new());
-        row_ptr.push(0);
-        for i in 0..rows {
-            let row = &mut sorted[start[i] as usize..start[i + 1] as usize];
-            row.sort_by_key(|&(j, _)| j);
-            let row_start = col_idx.len();
-            for &(j, value) in row.iter() {
-                if col_idx.len() > row_start && col_idx.last() == Some(&j) {
-                    if let (true, Some(last)) = (weighted, weights.last_mut()) {
-                        *last += value;
-                    }
-                } else {
-                    col_idx.push(j);
-                    if weighted {
-                        weights.push(value);
-                    }
-                }
-            }
-            row_ptr.push(col_idx.len() as u64);
-        }
-        Csr { row_ptr, col_idx, weights: weighted.then_some(weights) }
-    }
-
     /// The transposed matrix.
     pub fn transposed(&self) -> Csr {
-        let mut entries = Vec::with_capacity(self.entries());
+        build::transposed(self)
+    }
+
+    /// Whether the matrix equals its transpose, without building it. Rows are sorted, so going through them in order
+    /// meets the entries of every column in order: a cursor a row follows along.
+    pub fn is_symmetric(&self) -> bool {
+        let (row_ptr, col_idx) = (&self.row_ptr[..], &self.col_idx[..]);
+        let weights = self.weights.as_deref();
+        let mut next = row_ptr.to_vec();
         for i in 0..self.rows() {
-            entries.extend(self.row_entries(i).map(|(j, value)| (j as u32, i as u32, value)));
+            for e in row_ptr[i] as usize..row_ptr[i + 1] as usize {
+                let j = col_idx[e] as usize;
+                let mirrored = next[j] as usize;
+                let same = mirrored < row_ptr[j + 1] as usize
+                    && col_idx[mirrored] as usize == i
+                    && weights.is_none_or(|weights| weights[mirrored] == weights[e]);
+                if !same {
+                    return false;
+                }
+                next[j] += 1;
+            }
         }
-        Csr::from_entries(self.rows(), &entries, self.weights.is_some())
+        true
     }
 
     /// The diagonal blocks of the given row ranges, one after the other. Every column of a range must lie in it.
@@ -110,6 +88,6 @@ impl Csr {
             }
             base += range.len();
         }
-        Csr { row_ptr, col_idx, weights }
+        Csr { row_ptr: row_ptr.into(), col_idx: col_idx.into(), weights: weights.map(Array::from) }
     }
 }

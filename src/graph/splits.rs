@@ -15,6 +15,11 @@ pub struct Split {
 }
 
 impl Split {
+    /// Whether no part has a unit.
+    pub fn is_empty(&self) -> bool {
+        self.train.is_empty() && self.valid.is_empty() && self.test.is_empty()
+    }
+
     /// `per_class` units of each class to train on, then `valid` and `test` of the rest. Units whose class is
     /// `u32::MAX` have no label and are left out.
     ///
@@ -64,6 +69,23 @@ impl Split {
             valid: order[train_end..valid_end].to_vec(),
             test: order[valid_end..].to_vec(),
         }
+    }
+
+    /// One of `folds` rounds of a cross-validation: fold number `fold` tests, the next one validates, the others train.
+    /// Every class (of `class`, where it is given) is spread evenly over the folds.
+    pub fn fold(units: &[u32], class: impl Fn(u32) -> u32, folds: usize, fold: usize, seed: u64) -> Split {
+        let mut order = shuffled(units, seed);
+        // Dealing class by class without starting over keeps the folds of one size, too.
+        order.sort_by_key(|&unit| class(unit));
+        let mut split = Split::default();
+        for (at, &unit) in order.iter().enumerate() {
+            match at % folds {
+                dealt if dealt == fold => split.test.push(unit),
+                dealt if dealt == (fold + 1) % folds => split.valid.push(unit),
+                _ => split.train.push(unit),
+            }
+        }
+        split
     }
 
     /// Checks ids and disjointness.
@@ -129,6 +151,24 @@ mod tests {
         assert_eq!((split.train.len(), split.valid.len(), split.test.len()), (61, 20, 20));
         assert_eq!(split, Split::fractions(&units, [60.0, 20.0, 20.0], 4));
         assert_ne!(split, Split::fractions(&units, [60.0, 20.0, 20.0], 5));
+    }
+
+    #[test]
+    fn folds_test_every_unit_once_and_keep_the_classes_even() {
+        let units: Vec<u32> = (0..188).collect();
+        let class = |unit: u32| u32::from(unit < 63);
+        let folds: Vec<Split> = (0..10).map(|fold| Split::fold(&units, class, 10, fold, 7)).collect();
+        let mut tested: Vec<u32> = folds.iter().flat_map(|split| split.test.clone()).collect();
+        tested.sort_unstable();
+        assert_eq!(tested, units);
+        for (fold, split) in folds.iter().enumerate() {
+            split.check(188).unwrap();
+            assert_eq!(split.train.len() + split.valid.len() + split.test.len(), 188);
+            let ones = split.test.iter().filter(|&&unit| class(unit) == 1).count();
+            assert!((18..=19).contains(&split.test.len()) && (6..=7).contains(&ones), "{fold}: {ones}");
+            assert_eq!(split.valid, folds[(fold + 1) % 10].test);
+        }
+        assert_ne!(folds[0], Split::fold(&units, class, 10, 0, 8));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Invariant: every row of M sums to 1. A node without neighbours steps to itself.
 
 use super::{Csr, Graph};
+use crate::array::Array;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -31,11 +33,18 @@ impl Transition {
     /// Derives the walk of a graph.
     pub fn new(graph: &Graph, walk: Walk) -> Transition {
         let adjacency = graph.adjacency();
-        let isolated = |i: usize| adjacency.row(i).is_empty();
-        let needs_entries = walk.self_loops || walk.lazy || (0..graph.nodes()).any(isolated);
+        let isolated = || adjacency.row_ptr.windows(2).any(|pair| pair[0] == pair[1]);
+        let needs_entries = walk.self_loops || walk.lazy || isolated();
         let matrix = if needs_entries { with_loops(adjacency, walk) } else { adjacency.clone() };
-        let degree =
-            (0..matrix.rows()).map(|i| matrix.row_entries(i).map(|(_, weight)| f64::from(weight)).sum()).collect();
+        let degree = match &matrix.weights {
+            None => matrix.row_ptr.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect(),
+            Some(weights) => {
+                let (row_ptr, weights) = (&matrix.row_ptr[..], &weights[..]);
+                let sum =
+                    |i: usize| weights[row_ptr[i] as usize..row_ptr[i + 1] as usize].iter().map(|&w| f64::from(w));
+                (0..matrix.rows()).into_par_iter().map(|i| sum(i).sum()).collect()
+            }
+        };
         // Loops sit on the diagonal: they never break symmetry.
         let transposed = (!graph.is_symmetric()).then(|| matrix.transposed());
         Transition { matrix, transposed, degree }
@@ -89,24 +98,42 @@ impl Transition {
     }
 }
 
-/// Adds the diagonal entries that isolated nodes, self-loops and the lazy walk ask for.
+/// Adds the diagonal entries that isolated nodes, self-loops and the lazy walk ask for, each in its place in the row.
 fn with_loops(adjacency: &Csr, walk: Walk) -> Csr {
     // (I + D^-1 A) / 2 is the plain walk on D + A, so a lazy walk is a weighted self-loop.
     let weighted = adjacency.weights.is_some() || walk.lazy;
-    let mut entries = Vec::with_capacity(adjacency.entries() + adjacency.rows());
+    let (from_ptr, from_col) = (&adjacency.row_ptr[..], &adjacency.col_idx[..]);
+    let from_weights = adjacency.weights.as_deref();
+    let mut row_ptr = Vec::with_capacity(adjacency.rows() + 1);
+    let mut col_idx = Vec::with_capacity(adjacency.entries() + adjacency.rows());
+    let mut weights = Vec::with_capacity(if weighted { adjacency.entries() + adjacency.rows() } else { 0 });
+    row_ptr.push(0);
     for i in 0..adjacency.rows() {
-        let row = entries.len();
-        entries.extend(adjacency.row_entries(i).map(|(j, weight)| (i as u32, j as u32, weight)));
-        let has_loop = entries[row..].iter().any(|&(i, j, _)| i == j);
-        if (walk.self_loops && !has_loop) || entries.len() == row {
-            entries.push((i as u32, i as u32, 1.0));
+        let entries = from_ptr[i] as usize..from_ptr[i + 1] as usize;
+        let row = &from_col[entries.clone()];
+        let weight = |e: usize| from_weights.map_or(1.0, |weights| weights[entries.start + e]);
+        let place = row.partition_point(|&j| (j as usize) < i);
+        let has_loop = row.get(place) == Some(&(i as u32));
+        let mut loop_weight = if has_loop { weight(place) } else { 0.0 };
+        if (walk.self_loops && !has_loop) || row.is_empty() {
+            loop_weight = 1.0;
         }
         if walk.lazy {
-            let degree: f64 = entries[row..].iter().map(|&(.., weight)| f64::from(weight)).sum();
-            entries.push((i as u32, i as u32, degree as f32));
+            let others: f64 = (0..row.len()).filter(|&e| !(has_loop && e == place)).map(|e| f64::from(weight(e))).sum();
+            loop_weight += (others + f64::from(loop_weight)) as f32;
         }
+        let behind = place + usize::from(has_loop);
+        col_idx.extend_from_slice(&row[..place]);
+        col_idx.extend((loop_weight > 0.0).then_some(i as u32));
+        col_idx.extend_from_slice(&row[behind..]);
+        if weighted {
+            weights.extend((0..place).map(weight));
+            weights.extend((loop_weight > 0.0).then_some(loop_weight));
+            weights.extend((behind..row.len()).map(weight));
+        }
+        row_ptr.push(col_idx.len() as u64);
     }
-    Csr::from_entries(adjacency.rows(), &entries, weighted)
+    Csr { row_ptr: row_ptr.into(), col_idx: col_idx.into(), weights: weighted.then_some(weights).map(Array::from) }
 }
 
 #[cfg(test)]
@@ -180,8 +207,8 @@ mod tests {
     #[test]
     fn from_csr_refuses_broken_rows() {
         let csr = |row_ptr: &[u64], col_idx: &[u32]| Csr {
-            row_ptr: row_ptr.to_vec(),
-            col_idx: col_idx.to_vec(),
+            row_ptr: row_ptr.to_vec().into(),
+            col_idx: col_idx.to_vec().into(),
             weights: None,
         };
         assert!(Graph::from_csr(csr(&[0, 1, 2], &[1, 0])).unwrap().is_symmetric());

@@ -3,14 +3,15 @@
 use super::{Architecture, Checkpoint, Layout, Resident};
 use crate::batch::Batches;
 use crate::config::Config;
-use crate::datasets::{Dataset, Objective};
+use crate::datasets::{Dataset, Objective, Scaling};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::graph::Walk;
-use crate::train::{Session, Silent};
+use crate::train::{RunName, Session, Silent};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What is needed to use parameters; stored beside them.
@@ -22,12 +23,15 @@ pub struct ModelDescription {
     pub walk: Walk,
     /// Whether logits are turned into probabilities together or one by one.
     pub objective: Objective,
+    /// What is done to features before the model sees them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
 }
 
 impl ModelDescription {
     /// Of a model with this layout.
-    pub fn new(layout: &Layout, walk: Walk, objective: Objective) -> Self {
-        ModelDescription { architecture: layout.architecture.clone(), walk, objective }
+    pub fn new(layout: &Layout, walk: Walk, objective: Objective, scaling: Option<Scaling>) -> Self {
+        ModelDescription { architecture: layout.architecture.clone(), walk, objective, scaling }
     }
 }
 
@@ -42,11 +46,13 @@ pub struct FittedModel {
     pub walk: Walk,
     /// Whether logits are turned into probabilities together or one by one.
     pub objective: Objective,
+    /// What is done to features before the model sees them.
+    pub scaling: Option<Scaling>,
 }
 
 /// Trains on the CPU with the settings' first seed and returns the model of the best epoch. Writes no files.
 ///
-/// The dataset is taken as it is: of the settings, `data.*` and `run.*` but the seed do not apply. Threads are those of
+/// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not apply. Threads are those of
 /// the current rayon pool.
 ///
 /// # Errors
@@ -54,11 +60,13 @@ pub struct FittedModel {
 pub fn fit(dataset: &Dataset, config: &Config) -> Result<FittedModel> {
     config.check()?;
     dataset.check()?;
+    dataset.check_split(&dataset.split)?;
     let stop = AtomicBool::new(false);
     let session = Session { device: &Cpu::new(), config, stop: &stop };
-    let (_, parameters) = session.run_seed(dataset, config.run.seed, None, &mut Silent)?;
+    let name = RunName { seed: config.run.seed, fold: None };
+    let (_, parameters) = session.run_one(dataset, None, name, None, &mut Silent)?;
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    Ok(FittedModel { layout, parameters, walk: config.walk, objective: dataset.labels.objective() })
+    Ok(FittedModel { layout, parameters, walk: config.walk, objective: dataset.labels.objective(), scaling: None })
 }
 
 impl FittedModel {
@@ -73,6 +81,14 @@ impl FittedModel {
         }
         let device = Cpu::<f32>::new();
         let units: Vec<u32> = (0..dataset.units() as u32).collect();
+        let scaled;
+        let dataset = match &self.scaling {
+            Some(scaling) => {
+                scaled = Dataset { features: Arc::new(scaling.apply(&dataset.features)?), ..dataset.clone() };
+                &scaled
+            }
+            None => dataset,
+        };
         let mut resident = Resident::new(&device, &self.layout, Batches::new(dataset, self.walk).whole(&units))?;
         resident.logits(&device.upload(&self.parameters)?)
     }
@@ -120,7 +136,7 @@ impl FittedModel {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let description = ModelDescription::new(&self.layout, self.walk, self.objective);
+        let description = ModelDescription::new(&self.layout, self.walk, self.objective, self.scaling.clone());
         let metadata = serde_json::to_string(&description).map_err(|error| Error::file(path, error.to_string()))?;
         Checkpoint::write(path, Checkpoint::named(&self.layout, &self.parameters, ""), Some(metadata))
     }
@@ -131,10 +147,10 @@ impl FittedModel {
     /// The file is missing, damaged, or does not say what model it holds.
     pub fn load(path: &Path) -> Result<FittedModel> {
         let checkpoint = Checkpoint::read(path)?;
-        let ModelDescription { architecture, walk, objective } = (checkpoint.metadata.as_deref())
+        let ModelDescription { architecture, walk, objective, scaling } = (checkpoint.metadata.as_deref())
             .and_then(|text| serde_json::from_str(text).ok())
             .ok_or_else(|| Error::file(path, "does not say what model it holds; expected best.safetensors of a run"))?;
         let layout = Layout::new(architecture)?;
-        Ok(FittedModel { parameters: checkpoint.parameters(&layout, "")?, layout, walk, objective })
+        Ok(FittedModel { parameters: checkpoint.parameters(&layout, "")?, layout, walk, objective, scaling })
     }
 }

@@ -70,7 +70,7 @@ impl MemoryPlan {
         let matrix = batch.nodes * a.features * float;
         let walk = |nodes, entries| Transition::planned_bytes(&dataset.graph, config.walk, nodes, entries);
         let mut host = vec![
-            ("features", dataset.features.values.len() * float),
+            ("features", dataset.features.bytes()),
             ("graph", dataset.graph.adjacency().bytes()),
             ("walk", walk(dataset.graph.nodes(), dataset.graph.adjacency().entries())),
             ("best parameters", layout.len() * float),
@@ -94,7 +94,7 @@ impl MemoryPlan {
             on_device.insert(0, ("features, copied", matrix));
             on_device.insert(1, ("walk, copied", walk(batch.nodes, batch.entries)));
         } else {
-            host.push(("feature codes, at most", dataset.features.values.len()));
+            host.push(("feature codes, at most", dataset.features.rows * dataset.features.cols));
         }
         MemoryPlan { host, device: on_device }
     }

@@ -5,151 +5,173 @@
 //! | `row_ptr.npy` | n + 1 | integer | start of each node's neighbours |
 //! | `col_idx.npy` | edges | integer | neighbours, increasing within a row |
 //! | `edge_weights.npy` | edges | float | optional, > 0 |
-//! | `features.npy` | n x d | float | finite |
+//! | `features.npy` | n x d | float | finite; or, where most values are zero, the three files below |
+//! | `features_ptr.npy` | n + 1 | integer | start of each node's non-zero features |
+//! | `features_idx.npy` | non-zeros | integer | their columns, increasing within a row |
+//! | `features_val.npy` | non-zeros | float | their values |
 //! | `labels.npy` | units, or units x width | integer | class of each node or graph (-1: none); 0/1 if multi-label |
-//! | `train.npy`, `valid.npy`, `test.npy` | any | integer | unit ids |
+//! | `train.npy`, `valid.npy`, `test.npy` | any | integer | unit ids; leave all three out where there is no split |
+//! | `splits.npy` | splits x units | u8 | instead of those, for several: 1 train, 2 validation, 3 test, 0 none |
 //! | `graph_ptr.npy` | graphs + 1 | integer | optional; first node of each graph |
+//! | `node_names.txt` | | text | optional; one name a line |
 //!
-//! Arrays are in C order; floats are f32 or f64 (integers will do), integers of any width. An undirected edge is stored
-//! in both rows; row i lists the nodes that node i reads from; self-loops are allowed. The nodes of a graph are
-//! consecutive and no edge leaves it. An empty split is allowed, a missing file is not (but for the optional ones).
+//! Arrays are in C order and little-endian; floats are f16, f32 or f64 (integers will do), integers of any width. An
+//! undirected edge is stored in both rows; row i lists the nodes that node i reads from; self-loops are allowed. The
+//! nodes of a graph are consecutive and no edge leaves it. An empty split is allowed.
 //!
-//! `meta.json`: `format` ("harmonia-store"), `version` (1), `name`, `level` ("node" or "graph"), `classes`, and
-//! optionally `multi_label`, `feature_names`, `class_names`.
+//! What we write is u64 offsets, u32 ids and f32 or f16 values: those are mapped and never read as a whole, so a store of
+//! any size opens at once. Other types are converted in memory.
+//!
+//! `meta.json`: `format` ("harmonia-store"), `version` (1 or 2), `name`, `level` ("node" or "graph"), `classes`, and
+//! optionally `multi_label`, `feature_names`, `class_names`; stores that we write also say how large they are
+//! (`counts`), whether every edge is stored both ways (`symmetric`), how many edges the source listed (`edge_rows`),
+//! where they come from (`source`, `generator`) and the SHA-256 of every file (`checksums`).
 
-mod npy;
+mod checked;
+mod map;
 mod reader;
 mod writer;
 
-pub use reader::read;
-pub use writer::write;
+pub(crate) use map::map as map_file;
+pub use reader::{Store, Verified};
+pub use writer::{ArrayWriter, Description, Stored, Writer};
 
+use crate::datasets::{Dataset, Labels, Level};
+use crate::error::Result;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Every array a store may hold.
-const ARRAYS: [&str; 9] = [
+const ARRAYS: [&str; 13] = [
     "row_ptr.npy",
     "col_idx.npy",
     "edge_weights.npy",
     "features.npy",
+    "features_ptr.npy",
+    "features_idx.npy",
+    "features_val.npy",
     "labels.npy",
     "train.npy",
     "valid.npy",
     "test.npy",
+    "splits.npy",
     "graph_ptr.npy",
 ];
+const NODE_NAMES: &str = "node_names.txt";
 
 const FORMAT: &str = "harmonia-store";
-const VERSION: u32 = 1;
+/// What is written; version 1 had no sparse features and no description beyond its classes.
+const VERSION: u32 = 2;
+
+/// Codes of `splits.npy`.
+const PARTS: [u8; 3] = [1, 2, 3];
 
 /// `meta.json`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Meta {
+pub struct Meta {
     format: String,
     version: u32,
-    name: String,
+    /// Name of the dataset.
+    pub name: String,
     level: StoredLevel,
-    classes: usize,
+    /// Classes, or labels of each unit of a multi-label task.
+    pub classes: usize,
     #[serde(default)]
     multi_label: bool,
-    #[serde(default)]
-    feature_names: Vec<String>,
-    #[serde(default)]
+    /// Sizes of the arrays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+    /// Whether every edge is stored both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symmetric: Option<bool>,
+    /// Edges the source listed, before merging and mirroring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge_rows: Option<u64>,
+    /// Files it was converted from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// What a generator knows about the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<serde_json::Value>,
+    /// SHA-256 of every file beside this one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checksums: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     class_names: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    feature_names: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// Sizes of a store, so that a file of another one is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// n.
+    pub nodes: usize,
+    /// Entries of the adjacency matrix.
+    pub directed_edges: usize,
+    /// d.
+    pub features: usize,
+    /// Graphs.
+    pub graphs: usize,
+}
+
+/// Where a store comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Name of the format.
+    pub format: String,
+    /// Settings of the conversion.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub options: String,
+    /// (file name, bytes, time of its last change in seconds) of every file read.
+    pub files: Vec<(String, u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum StoredLevel {
     Node,
     Graph,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::datasets::{Dataset, Features, Labels, Level};
-    use crate::graph::{Direction, Graph, Split};
-    use std::path::Path;
-
-    fn dataset(weighted: bool, level: Level) -> Dataset {
-        let weights = [0.5, 2.0, 1.0];
-        let edges = [(0, 1), (1, 2), (3, 4)];
-        let graph = Graph::from_edges(5, &edges, weighted.then_some(&weights[..]), Direction::Directed).unwrap();
-        let features = Features::new(5, 2, (0..10).map(|v| v as f32 / 4.0).collect()).unwrap();
-        let (ids, graph_ptr) = match level {
-            Level::Node => (vec![0, 1, 2, 0, 1], vec![0, 5]),
-            Level::Graph => (vec![2, 0], vec![0, 3, 5]),
-        };
-        let split = Split { train: vec![1], valid: vec![0], test: vec![] };
-        let labels = Labels::Classes { ids, classes: 3 };
-        let mut dataset = Dataset::new("small", graph, graph_ptr, features, labels, level, split).unwrap();
-        dataset.feature_names = vec!["size".into(), "age".into()];
-        dataset
-    }
-
-    fn assert_same(a: &Dataset, b: &Dataset) {
-        assert_eq!((&a.name, &a.graph, &a.graph_ptr, &a.features), (&b.name, &b.graph, &b.graph_ptr, &b.features));
-        assert_eq!((&a.labels, a.level, &a.split), (&b.labels, b.level, &b.split));
-        assert_eq!((&a.feature_names, &a.class_names), (&b.feature_names, &b.class_names));
-    }
-
-    #[test]
-    fn what_is_written_reads_back_equal() {
-        let root = tempfile::tempdir().unwrap();
-        for (i, (weighted, level)) in [(false, Level::Node), (true, Level::Graph)].into_iter().enumerate() {
-            let path = root.path().join(format!("store-{i}"));
-            let original = dataset(weighted, level);
-            write(&original, &path).unwrap();
-            assert_same(&original, &read(&path).unwrap());
-            assert!(write(&original, &path).unwrap_err().to_string().contains("already exists"));
+impl From<Level> for StoredLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Node => StoredLevel::Node,
+            Level::Graph => StoredLevel::Graph,
         }
-        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2, "no temporary directory may remain");
-    }
-
-    #[test]
-    fn multi_label_stores_keep_their_bits() {
-        let root = tempfile::tempdir().unwrap();
-        let mut original = dataset(false, Level::Graph);
-        original.labels = Labels::Multi { bits: vec![1, 0, 0, 1], width: 2 };
-        original.class_names.truncate(2);
-        write(&original, &root.path().join("s")).unwrap();
-        assert_same(&original, &read(&root.path().join("s")).unwrap());
-    }
-
-    fn broken(change: impl FnOnce(&Path)) -> String {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("s");
-        write(&dataset(true, Level::Node), &path).unwrap();
-        change(&path);
-        read(&path).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn damage_is_refused_with_the_file_and_the_reason() {
-        let edit_meta = |from: &str, to: &str| {
-            let (from, to) = (from.to_string(), to.to_string());
-            move |path: &Path| {
-                let meta = std::fs::read_to_string(path.join("meta.json")).unwrap();
-                assert!(meta.contains(&from));
-                std::fs::write(path.join("meta.json"), meta.replace(&from, &to)).unwrap();
-            }
-        };
-        let error = broken(edit_meta("\"version\": 1", "\"version\": 9"));
-        assert!(error.contains("meta.json") && error.contains("version 9"), "{error}");
-        let error = broken(edit_meta("\"classes\": 3", "\"classes\": 2"));
-        assert!(error.contains("label of unit 2 is 2"), "{error}");
-        let error = broken(|path| std::fs::remove_file(path.join("labels.npy")).unwrap());
-        assert!(error.contains("labels.npy"), "{error}");
-        let error = broken(|path| {
-            let bytes = std::fs::read(path.join("features.npy")).unwrap();
-            std::fs::write(path.join("features.npy"), &bytes[..bytes.len() - 4]).unwrap();
-        });
-        assert!(error.contains("features.npy") && error.contains("truncated"), "{error}");
-        let error = broken(|path| std::fs::write(path.join("col_idx.npy"), b"not an array").unwrap());
-        assert!(error.contains("col_idx.npy"), "{error}");
-        let error = broken(|path| std::fs::remove_file(path.join("meta.json")).unwrap());
-        assert!(error.contains("meta.json"), "{error}");
     }
 }
+
+/// Opens a store and reads what has to be read before it is used.
+///
+/// # Errors
+/// A file is missing or damaged, of a newer version, or does not fit the others.
+pub fn read(directory: &Path) -> Result<Dataset> {
+    Store::open(directory)?.dataset()
+}
+
+/// Writes a dataset as a new store directory.
+///
+/// # Errors
+/// The directory exists already or cannot be written, or the dataset is damaged; nothing is left behind.
+pub fn write(dataset: &Dataset, directory: &Path) -> Result<()> {
+    let mut writer = Writer::create(directory)?;
+    writer.dataset(dataset)?;
+    writer.finish(Description::of(dataset))
+}
+
+/// Classes of a task, or labels of a unit.
+fn label_width(labels: &Labels) -> (usize, bool) {
+    match labels {
+        Labels::Classes { classes, .. } => (*classes, false),
+        Labels::Multi { width, .. } => (*width, true),
+    }
+}
+
+#[cfg(test)]
+mod tests;

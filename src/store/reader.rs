@@ -1,74 +1,192 @@
-//! Opens a store, checking everything before it is used.
+//! Opens a store: sizes, types and offsets at once, every entry before it is used, checksums on request.
 
-use super::npy::{floats, integers};
-use super::{ARRAYS, FORMAT, Meta, StoredLevel, VERSION};
-use crate::datasets::{Dataset, Features, Labels, Level, UNLABELLED};
+use super::map::MappedArray;
+use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, PARTS, StoredLevel, VERSION, checked};
+use crate::array::Array;
+use crate::datasets::{Dataset, Features, Labels, Level, SparseRows, UNLABELLED, Values};
 use crate::error::{Error, Result, suggestion};
 use crate::files;
-use crate::graph::{Csr, Graph, Split};
-use std::path::Path;
+use crate::graph::{Csr, Graph, Split, check_entries, check_offsets};
+use std::path::{Path, PathBuf};
 
-/// Reads a store directory.
-///
-/// # Errors
-/// A file is missing or damaged, of a newer version, or does not fit the others.
-pub fn read(directory: &Path) -> Result<Dataset> {
-    let file = |name: &str| directory.join(name);
-    if !file("meta.json").exists() {
-        let message = "is not a store: expected a meta.json in it. Raw files of a known dataset are given by \
-                       --dataset NAME --data-dir DIR";
-        return Err(Error::file(directory, message));
-    }
-    let meta = meta(&file("meta.json"))?;
-    refuse_unknown_arrays(directory)?;
-    let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
+/// A store whose sizes, types and offsets fit together; its edges and features have not been read yet.
+pub struct Store {
+    directory: PathBuf,
+    /// `meta.json`.
+    pub meta: Meta,
+    adjacency: Csr,
+    features: Features,
+    graph_ptr: Vec<usize>,
+    labels: Labels,
+    level: Level,
+    splits: Vec<Split>,
+}
 
-    let adjacency = Csr {
-        row_ptr: unsigned(&file("row_ptr.npy"), i64::MAX as u64)?,
-        col_idx: unsigned(&file("col_idx.npy"), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect(),
-        weights: optional("edge_weights.npy").map(|path| floats(&path)).transpose()?.map(|array| array.values),
-    };
-    let in_store = |error: Error| Error::file(directory, error.to_string());
-    let graph = Graph::from_csr(adjacency).map_err(in_store)?;
+/// One file of a store held against its checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The file.
+    pub file: String,
+    /// SHA-256 of what is there.
+    pub found: String,
+    /// What `meta.json` says; `None` where it says nothing.
+    pub expected: Option<String>,
+}
 
-    let features = floats(&file("features.npy"))?;
-    let [rows, cols] = features.shape[..] else {
-        let message = format!("expected nodes x features, found shape {:?}", features.shape);
-        return Err(Error::file(&file("features.npy"), message));
-    };
-    let features = Features::new(rows, cols, features.values).map_err(in_store)?;
-    let graph_ptr = match optional("graph_ptr.npy") {
-        Some(path) => unsigned(&path, graph.nodes() as u64)?.into_iter().map(|start| start as usize).collect(),
-        None => vec![0, graph.nodes()],
-    };
-    let ids = |name: &str| -> Result<Vec<u32>> {
-        if integers(&file(name))?.boolean {
-            return Err(Error::file(&file(name), "expected ids, found a boolean mask; save numpy.flatnonzero(mask)"));
+impl Store {
+    /// Opens a store directory. Takes milliseconds whatever the size, if the arrays have the types we write.
+    ///
+    /// # Errors
+    /// A file is missing or truncated, of a newer version, or does not fit the others.
+    pub fn open(directory: &Path) -> Result<Store> {
+        let file = |name: &str| directory.join(name);
+        if !file("meta.json").exists() {
+            let message = "is not a store: expected a meta.json in it. Raw files of a known dataset are given by \
+                           --dataset NAME --data-dir DIR, other data is made a store by harmonia data convert";
+            return Err(Error::file(directory, message));
         }
-        Ok(unsigned(&file(name), u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect())
-    };
-    let split = Split { train: ids("train.npy")?, valid: ids("valid.npy")?, test: ids("test.npy")? };
-    let (level, units) = match meta.level {
-        StoredLevel::Node => (Level::Node, graph.nodes()),
-        StoredLevel::Graph if optional("graph_ptr.npy").is_none() => {
-            return Err(Error::file(&file("graph_ptr.npy"), "is missing: a store of level \"graph\" needs it"));
-        }
-        StoredLevel::Graph => (Level::Graph, graph_ptr.len().saturating_sub(1)),
-    };
-    let labels = labels(&file("labels.npy"), &meta, units)?;
-    let mut dataset = Dataset::new(&meta.name, graph, graph_ptr, features, labels, level, split).map_err(in_store)?;
-    for (what, names, given) in [
-        ("feature_names", &mut dataset.feature_names, meta.feature_names),
-        ("class_names", &mut dataset.class_names, meta.class_names),
-    ] {
-        if given.len() == names.len() {
-            *names = given;
-        } else if !given.is_empty() {
-            let message = format!("{what} has {} entries, expected {}", given.len(), names.len());
+        let meta = meta(&file("meta.json"))?;
+        refuse_unknown_arrays(directory)?;
+        let in_store = |error: Error| Error::file(directory, error.to_string());
+        let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
+
+        let adjacency = Csr {
+            row_ptr: MappedArray::open(&file("row_ptr.npy"))?.offsets()?,
+            col_idx: MappedArray::open(&file("col_idx.npy"))?.ids()?,
+            weights: match optional("edge_weights.npy") {
+                Some(path) => Some(MappedArray::open(&path)?.floats()?),
+                None => None,
+            },
+        };
+        check_offsets(&adjacency).map_err(in_store)?;
+        let nodes = adjacency.rows();
+        let features = features(directory, nodes)?;
+        let graph_ptr = match optional("graph_ptr.npy") {
+            Some(path) => {
+                MappedArray::open(&path)?.unsigned(nodes as u64)?.into_iter().map(|start| start as usize).collect()
+            }
+            None => vec![0, nodes],
+        };
+        let (level, units) = match meta.level {
+            StoredLevel::Node => (Level::Node, nodes),
+            StoredLevel::Graph if optional("graph_ptr.npy").is_none() => {
+                return Err(Error::file(&file("graph_ptr.npy"), "is missing: a store of level \"graph\" needs it"));
+            }
+            StoredLevel::Graph => (Level::Graph, graph_ptr.len().saturating_sub(1)),
+        };
+        let labels = labels(&file("labels.npy"), &meta, units)?;
+        let splits = splits(directory, units)?;
+        let store =
+            Store { directory: directory.to_path_buf(), meta, adjacency, features, graph_ptr, labels, level, splits };
+        let found = store.counts();
+        if let Some(expected) = store.meta.counts.filter(|&expected| expected != found) {
+            let message =
+                format!("expected {expected:?}, found {found:?} in the arrays: the files are not of one store");
             return Err(Error::file(&file("meta.json"), message));
         }
+        Ok(store)
     }
-    Ok(dataset)
+
+    /// Sizes of the arrays.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            nodes: self.adjacency.rows(),
+            directed_edges: self.adjacency.entries(),
+            features: self.features.cols,
+            graphs: self.graph_ptr.len().saturating_sub(1),
+        }
+    }
+
+    /// Reads every entry, unless this very store was found sound before, and hands out the dataset.
+    ///
+    /// # Errors
+    /// An id out of range, a feature that is not finite, a label or split that does not fit.
+    pub fn dataset(self) -> Result<Dataset> {
+        let (directory, known) = (self.directory.clone(), checked::recall(&self.directory));
+        let dataset = self.read(known)?;
+        if known.is_none() {
+            checked::remember(&directory, dataset.graph.is_symmetric());
+        }
+        Ok(dataset)
+    }
+
+    /// Reads every entry in any case.
+    ///
+    /// # Errors
+    /// As [`Store::dataset`].
+    pub fn read_through(self) -> Result<Dataset> {
+        self.read(None)
+    }
+
+    /// `known`: whether the graph is symmetric, where all else is known to be sound too.
+    fn read(self, known: Option<bool>) -> Result<Dataset> {
+        let in_store = |error: Error| Error::file(&self.directory, error.to_string());
+        if known.is_none() {
+            check_entries(&self.adjacency).map_err(in_store)?;
+        }
+        // What a store says of itself is not taken on trust: a wrong word here would give wrong gradients.
+        let symmetric = known.unwrap_or_else(|| self.adjacency.is_symmetric());
+        if self.meta.symmetric == Some(true) && !symmetric {
+            let message = "says \"symmetric\": true, but some edge is stored one way only";
+            return Err(Error::file(&self.directory.join("meta.json"), message));
+        }
+        let mut dataset = Dataset::assemble(
+            &self.meta.name,
+            Graph::from_checked(self.adjacency, symmetric),
+            self.graph_ptr,
+            self.features,
+            self.labels,
+            self.level,
+            self.splits,
+        );
+        dataset.check_sizes().map_err(in_store)?;
+        if known.is_none() {
+            dataset.check_values().map_err(in_store)?;
+        }
+        let meta = self.directory.join("meta.json");
+        dataset.name_parts();
+        for (what, names, given) in [
+            ("feature_names", &mut dataset.feature_names, self.meta.feature_names),
+            ("class_names", &mut dataset.class_names, self.meta.class_names),
+        ] {
+            if given.len() == names.len() {
+                *names = given;
+            } else if !given.is_empty() {
+                let message = format!("{what} has {} entries, expected {}", given.len(), names.len());
+                return Err(Error::file(&meta, message));
+            }
+        }
+        let path = self.directory.join(NODE_NAMES);
+        if path.exists() {
+            dataset.node_names = files::read_text(&path)?.lines().map(String::from).collect();
+            let (expected, found) = (dataset.graph.nodes(), dataset.node_names.len());
+            if found != expected {
+                return Err(Error::file(&path, format!("expected a name a line for {expected} nodes, found {found}")));
+            }
+        }
+        Ok(dataset)
+    }
+
+    /// Recomputes the SHA-256 of every file.
+    ///
+    /// # Errors
+    /// A file cannot be read, or one that `meta.json` lists is missing.
+    pub fn verify(directory: &Path) -> Result<Vec<Verified>> {
+        let checksums = meta(&directory.join("meta.json"))?.checksums;
+        let present = ARRAYS.iter().chain([&NODE_NAMES]).map(|name| name.to_string());
+        let mut names: Vec<String> = present.filter(|name| directory.join(name).exists()).collect();
+        names.extend(checksums.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+        (names.into_iter())
+            .map(|name| {
+                if !ARRAYS.contains(&name.as_str()) && name != NODE_NAMES {
+                    let message = format!("lists a checksum of `{name}`, which is not part of a store");
+                    return Err(Error::file(&directory.join("meta.json"), message));
+                }
+                let found = files::sha256(&directory.join(&name))?;
+                Ok(Verified { expected: checksums.get(&name).cloned(), file: name, found })
+            })
+            .collect()
+    }
 }
 
 /// A misspelt optional file would be ignored without a word.
@@ -84,22 +202,62 @@ fn refuse_unknown_arrays(directory: &Path) -> Result<()> {
 }
 
 fn meta(path: &Path) -> Result<Meta> {
+    /// Names of a million features and classes fit; anything larger is not a description.
+    const LARGEST: u64 = 256 << 20;
+    let bytes = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
+    if bytes > LARGEST {
+        return Err(Error::file(path, format!("expected a description of a store, found {bytes} bytes")));
+    }
     let text = files::read_text(path)?;
     // The version first: a newer store may have other keys.
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| Error::file(path, format!("is not valid JSON: {error}")))?;
     match (value["format"].as_str(), value["version"].as_u64()) {
-        (Some(FORMAT), Some(version)) if version == u64::from(VERSION) => {}
+        (Some(FORMAT), Some(version)) if (1..=u64::from(VERSION)).contains(&version) => {}
         (Some(FORMAT), Some(version)) => {
-            return Err(Error::file(path, format!("is a store of version {version}, this program reads {VERSION}")));
+            let message =
+                format!("is a store of version {version}, this program reads versions 1 to {VERSION}: update it");
+            return Err(Error::file(path, message));
         }
         _ => return Err(Error::file(path, format!("expected \"format\": \"{FORMAT}\" and \"version\": {VERSION}"))),
     }
     serde_json::from_value(value).map_err(|error| Error::file(path, error.to_string()))
 }
 
+fn features(directory: &Path, nodes: usize) -> Result<Features> {
+    let file = |name: &str| directory.join(name);
+    if file("features_ptr.npy").exists() {
+        if file("features.npy").exists() {
+            return Err(Error::file(
+                &file("features.npy"),
+                "stands beside features_ptr.npy: keep one form of features",
+            ));
+        }
+        let sparse = SparseRows {
+            row_ptr: MappedArray::open(&file("features_ptr.npy"))?.offsets()?,
+            col_idx: MappedArray::open(&file("features_idx.npy"))?.ids()?,
+            values: MappedArray::open(&file("features_val.npy"))?.floats()?,
+        };
+        let wide = || sparse.col_idx.iter().max().map_or(0, |&last| last as usize + 1);
+        // The shape of a sparse matrix is in no array: `counts` has it, else the last column that occurs.
+        let cols = meta(&file("meta.json"))?.counts.map_or_else(wide, |counts| counts.features);
+        let in_file = |error: Error| Error::file(&file("features_ptr.npy"), error.to_string());
+        return Features::held(nodes, cols, Values::Sparse(sparse)).map_err(in_file);
+    }
+    let path = file("features.npy");
+    let array = MappedArray::open(&path)?;
+    let [rows, cols] = array.shape[..] else {
+        return Err(Error::file(&path, format!("expected nodes x features, found shape {:?}", array.shape)));
+    };
+    let values = match array.halves() {
+        Some(halves) => Values::Half(halves),
+        None => Values::Dense(array.floats()?),
+    };
+    Features::held(rows, cols, values).map_err(|error| Error::file(&path, error.to_string()))
+}
+
 fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
-    let array = integers(path)?;
+    let array = MappedArray::open(path)?;
     let expected = if meta.multi_label { vec![units, meta.classes] } else { vec![units] };
     if array.shape != expected && !(expected.len() == 1 && array.shape == [units, 1]) {
         let message = format!(
@@ -109,40 +267,67 @@ fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
         );
         return Err(Error::file(path, message));
     }
+    let values = array.integers()?;
     let width = if meta.multi_label { meta.classes.max(1) } else { 1 };
     let wrong = |at: usize, expected: &str| {
-        let (unit, value) = (at / width, array.values[at]);
+        let (unit, value) = (at / width, values[at]);
         Err(Error::file(path, format!("label of unit {unit} is {value}: labels must be {expected}")))
     };
     if meta.multi_label {
-        return match array.values.iter().position(|value| !(0..=1).contains(value)) {
+        return match values.iter().position(|value| !(0..=1).contains(value)) {
             Some(at) => wrong(at, "0 or 1"),
-            None => {
-                Ok(Labels::Multi { bits: array.values.iter().map(|&bit| bit as u8).collect(), width: meta.classes })
-            }
+            None => Ok(Labels::Multi { bits: values.iter().map(|&bit| bit as u8).collect(), width: meta.classes }),
         };
     }
     let classes = i64::try_from(meta.classes).unwrap_or(i64::MAX).min(i64::from(u32::MAX) - 1);
-    match array.values.iter().position(|value| !(-1..classes).contains(value)) {
+    match values.iter().position(|value| !(-1..classes).contains(value)) {
         Some(at) => wrong(at, &format!("0 to {}, or -1 for none (\"classes\": {classes})", classes - 1)),
         None => {
             // Only -1 fails the conversion.
-            let ids = array.values.iter().map(|&value| u32::try_from(value).unwrap_or(UNLABELLED)).collect();
+            let ids = values.iter().map(|&value| u32::try_from(value).unwrap_or(UNLABELLED)).collect();
             Ok(Labels::Classes { ids, classes: meta.classes })
         }
     }
 }
 
-fn unsigned(path: &Path, most: u64) -> Result<Vec<u64>> {
-    let array = integers(path)?;
-    if array.shape.len() != 1 {
-        return Err(Error::file(path, format!("expected one dimension, found shape {:?}", array.shape)));
+/// The splits of a store: one in three files, several in one, or none.
+fn splits(directory: &Path, units: usize) -> Result<Vec<Split>> {
+    let names = ["train.npy", "valid.npy", "test.npy"];
+    let path = directory.join("splits.npy");
+    if path.exists() {
+        if let Some(other) = names.iter().find(|name| directory.join(name).exists()) {
+            return Err(Error::file(&directory.join(other), "stands beside splits.npy: keep one form of splits"));
+        }
+        let array = MappedArray::open(&path)?;
+        let [count, found] = array.shape[..] else {
+            return Err(Error::file(&path, format!("expected splits x units, found shape {:?}", array.shape)));
+        };
+        if found != units {
+            return Err(Error::file(&path, format!("expected {units} units a split, found {found}")));
+        }
+        let codes = array.integers()?;
+        if let Some(at) = codes.iter().position(|code| !(0..=3).contains(code)) {
+            let message = format!("unit {} of split {} is {}: expected 0 to 3", at % units, at / units, codes[at]);
+            return Err(Error::file(&path, message));
+        }
+        let part = |row: &[i64], part: u8| {
+            (0..units as u32).filter(|&unit| row[unit as usize] == i64::from(part)).collect::<Vec<u32>>()
+        };
+        let split =
+            |row: &[i64]| Split { train: part(row, PARTS[0]), valid: part(row, PARTS[1]), test: part(row, PARTS[2]) };
+        return Ok((0..count).map(|s| split(&codes[s * units..(s + 1) * units])).collect());
     }
-    (array.values.into_iter().enumerate())
-        .map(|(at, value)| {
-            u64::try_from(value).ok().filter(|&value| value <= most).ok_or_else(|| {
-                Error::file(path, format!("entry {at} is {value}: expected an integer from 0 to {most}"))
-            })
-        })
-        .collect()
+    if names.iter().all(|name| !directory.join(name).exists()) {
+        return Ok(Vec::new());
+    }
+    let ids = |name: &str| -> Result<Vec<u32>> {
+        let path = directory.join(name);
+        let array = MappedArray::open(&path)?;
+        if array.element == crate::npy::Element::Bool && array.len() > 0 {
+            return Err(Error::file(&path, "expected ids, found a boolean mask; save numpy.flatnonzero(mask)"));
+        }
+        let ids: Array<u32> = array.ids()?;
+        Ok(ids.to_vec())
+    };
+    Ok(vec![Split { train: ids(names[0])?, valid: ids(names[1])?, test: ids(names[2])? }])
 }

@@ -10,5 +10,5 @@ pub mod trainer;
 
 pub use metrics::Scores;
 pub use run_directory::RunDirectory;
-pub use session::{Observer, Outcome, RunSummary, Session, Silent};
+pub use session::{Observer, Outcome, RunName, RunSummary, Session, Silent};
 pub use trainer::{EpochRecord, Trainer};

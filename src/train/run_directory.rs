@@ -22,8 +22,17 @@ pub struct ModelMetadata {
     pub dataset: String,
     /// Seed of the run.
     pub seed: u64,
+    /// The fold that tested, in a cross-validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<usize>,
     /// Epoch the parameters are from, counted from 1.
     pub epoch: usize,
+    /// Names of the columns of X, so that the model can be read without its data.
+    #[serde(default)]
+    pub feature_names: Vec<String>,
+    /// Names of the classes.
+    #[serde(default)]
+    pub class_names: Vec<String>,
     /// What is needed to use the parameters.
     #[serde(flatten)]
     pub model: ModelDescription,

@@ -5,7 +5,7 @@ use super::run_directory::ModelMetadata;
 use super::trainer::State;
 use super::{EpochRecord, RunDirectory, Scores, Trainer};
 use crate::config::Config;
-use crate::datasets::{Dataset, SplitRule};
+use crate::datasets::{self, Dataset, Scaling};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::experiments::recovery::{Recovery, recover};
@@ -14,6 +14,7 @@ use crate::model::{Layout, ModelDescription};
 use crate::report;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -21,7 +22,7 @@ use std::time::Instant;
 /// Hears of progress. All methods may do nothing.
 pub trait Observer {
     /// A run begins, or goes on after `done` of `epochs` epochs.
-    fn begin(&mut self, seed: u64, done: usize, epochs: usize);
+    fn begin(&mut self, run: RunName, done: usize, epochs: usize);
     /// An epoch is over.
     fn epoch(&mut self, record: &EpochRecord);
     /// A run is over.
@@ -32,16 +33,37 @@ pub trait Observer {
 pub struct Silent;
 
 impl Observer for Silent {
-    fn begin(&mut self, _: u64, _: usize, _: usize) {}
+    fn begin(&mut self, _: RunName, _: usize, _: usize) {}
     fn epoch(&mut self, _: &EpochRecord) {}
     fn end(&mut self, _: &RunSummary) {}
 }
 
-/// The outcome of one seed; `summary.json` of its run directory.
+/// Which run of a session: a seed, and in a cross-validation a fold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunName {
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The fold that tests.
+    pub fold: Option<usize>,
+}
+
+impl fmt::Display for RunName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fold {
+            Some(fold) => write!(f, "seed {}, fold {fold}", self.seed),
+            None => write!(f, "seed {}", self.seed),
+        }
+    }
+}
+
+/// The outcome of one run; `summary.json` of its run directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Seed of the run.
     pub seed: u64,
+    /// The fold that tested, in a cross-validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<usize>,
     /// Its directory, if it has one.
     pub run_dir: Option<PathBuf>,
     /// Number of parameters.
@@ -73,7 +95,14 @@ pub struct RunSummary {
     pub generator_nll: Option<f64>,
 }
 
-/// The outcome of all seeds.
+impl RunSummary {
+    /// Which run it is.
+    pub fn name(&self) -> RunName {
+        RunName { seed: self.seed, fold: self.fold }
+    }
+}
+
+/// The outcome of all runs.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Name of the dataset.
@@ -82,12 +111,29 @@ pub struct Outcome {
     pub preset: String,
     /// Directory of the whole, if there is one.
     pub run_dir: Option<PathBuf>,
-    /// One a seed.
+    /// One a seed; in a cross-validation, one a fold of each seed.
     pub runs: Vec<RunSummary>,
 }
 
 impl Outcome {
-    /// (mean, sample standard deviation) over seeds of a score of a part.
+    /// Seeds in order, each with its runs.
+    pub fn repeats(&self) -> impl Iterator<Item = &[RunSummary]> {
+        self.runs.chunk_by(|a, b| a.seed == b.seed)
+    }
+
+    /// Whether the runs are folds.
+    pub fn cross_validated(&self) -> bool {
+        self.runs.iter().any(|run| run.fold.is_some())
+    }
+
+    /// Sample standard deviation of the means of the repeats: how much the way of dealing the folds matters.
+    pub fn between_repeats(&self, part: impl Fn(&RunSummary) -> &Scores, name: &str) -> Option<f64> {
+        let means: Vec<f64> =
+            self.repeats().filter_map(|runs| mean(runs.iter().filter_map(|run| part(run).get(name)))).collect();
+        standard_deviation(&means)
+    }
+
+    /// (mean, sample standard deviation) over all runs of a score of a part.
     pub fn spread(&self, part: impl Fn(&RunSummary) -> &Scores, name: &str) -> (Option<f64>, Option<f64>) {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| part(run).get(name)).collect();
         (mean(values.iter().copied()), standard_deviation(&values))
@@ -98,14 +144,20 @@ impl Outcome {
         let part = |part: fn(&RunSummary) -> &Scores| {
             let scores = SCORE_NAMES.iter().map(|name| {
                 let (mean, std) = self.spread(part, name);
-                (name.to_string(), json!({ "mean": mean, "std": std }))
+                let mut score = json!({ "mean": mean, "std": std });
+                if self.cross_validated() {
+                    score["std_between_repeats"] = json!(self.between_repeats(part, name));
+                }
+                (name.to_string(), score)
             });
             scores.collect::<Map<_, _>>()
         };
+        let folds = self.runs.iter().filter(|run| run.fold.is_some() && run.seed == self.runs[0].seed).count();
         json!({
             "dataset": self.dataset,
             "preset": self.preset,
-            "seeds": self.runs.len(),
+            "seeds": self.repeats().count(),
+            "folds": folds,
             "run_dir": self.run_dir,
             "test": part(|run| &run.test),
             "validation": part(|run| &run.validation),
@@ -132,15 +184,14 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     ///
     /// # Errors
     /// [`Error::Interrupted`] after a stop request; anything a run can fail with.
-    pub fn run(&self, mut dataset: Dataset, root: Option<&Path>, observer: &mut dyn Observer) -> Result<Outcome> {
-        let rule = SplitRule::parse(&self.config.data.split)?;
+    pub fn run(&self, dataset: &Dataset, root: Option<&Path>, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut runs = Vec::new();
-        for seed in (self.config.run.seed..).take(self.config.run.seeds) {
-            rule.apply(&mut dataset, seed)?;
-            let path = root.map(|root| self.directory(root, seed));
+        let names = self.names();
+        for &name in &names {
+            let path = root.map(|root| self.directory(root, name));
             let summary = match path.as_deref().map(finished).transpose()?.flatten() {
                 Some(summary) => summary,
-                None => match self.run_seed(&dataset, seed, path.as_deref(), observer) {
+                None => match self.run_prepared(dataset, name, path.as_deref(), observer) {
                     Ok((summary, _)) => summary,
                     // What has to be resumed is the whole session, not the seed that was under way.
                     Err(Error::Interrupted { .. }) => return Err(interrupted(root)),
@@ -148,17 +199,17 @@ impl<D: Device<Real = f32>> Session<'_, D> {
                 },
             };
             runs.push(summary);
-            if self.stop.load(Ordering::Relaxed) && runs.len() < self.config.run.seeds {
+            if self.stop.load(Ordering::Relaxed) && runs.len() < names.len() {
                 return Err(interrupted(root));
             }
         }
         let outcome = Outcome {
-            dataset: dataset.name,
+            dataset: dataset.name.clone(),
             preset: self.config.preset.clone(),
             run_dir: root.map(Path::to_path_buf),
             runs,
         };
-        if let (Some(root), true) = (root, self.config.run.seeds > 1) {
+        if let (Some(root), true) = (root, names.len() > 1) {
             let text = serde_json::to_string_pretty(&outcome.to_json())
                 .map_err(|error| Error::file(root, error.to_string()))?;
             files::write_atomic(&root.join("summary.json"), text.as_bytes())?;
@@ -166,28 +217,52 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok(outcome)
     }
 
-    /// Trains one seed and returns its summary and best parameters.
-    ///
-    /// # Errors
-    /// As [`Session::run`].
-    pub fn run_seed(
+    /// Every run of the session, in order.
+    pub fn names(&self) -> Vec<RunName> {
+        let run = &self.config.run;
+        let folds = |seed| {
+            let folds = (0..run.folds).map(Some).chain((run.folds == 0).then_some(None));
+            folds.map(move |fold| RunName { seed, fold })
+        };
+        (run.seed..).take(run.seeds).flat_map(folds).collect()
+    }
+
+    fn run_prepared(
         &self,
         dataset: &Dataset,
-        seed: u64,
+        name: RunName,
         path: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<(RunSummary, Vec<f32>)> {
+        let (dataset, scaling) = datasets::prepare(dataset, self.config, name)?;
+        self.run_one(&dataset, scaling, name, path, observer)
+    }
+
+    /// Trains once, on a dataset whose split is settled, and returns the summary and the best parameters. `scaling` is
+    /// what was done to the features, for the model to remember.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_one(
+        &self,
+        dataset: &Dataset,
+        scaling: Option<Scaling>,
+        name: RunName,
+        path: Option<&Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<(RunSummary, Vec<f32>)> {
+        let seed = name.seed;
         let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
         let (mut directory, restored) = match path {
             Some(path) => {
-                let (directory, restored) = self.open(path, seed, &layout)?;
+                let (directory, restored) = self.open(path, name, &layout)?;
                 (Some(directory), restored)
             }
             None => (None, None),
         };
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, &layout, self.config, dataset, seed, state)?;
-        observer.begin(seed, trainer.progress().epoch, self.config.train.epochs);
+        observer.begin(name, trainer.progress().epoch, self.config.train.epochs);
 
         let start = Instant::now();
         let elapsed = || spent + start.elapsed().as_secs_f64();
@@ -195,8 +270,11 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             let model = ModelMetadata {
                 dataset: dataset.name.clone(),
                 seed,
+                fold: name.fold,
+                feature_names: dataset.feature_names.clone(),
+                class_names: dataset.class_names.clone(),
                 epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
-                model: ModelDescription::new(&layout, self.config.walk, dataset.labels.objective()),
+                model: ModelDescription::new(&layout, self.config.walk, dataset.labels.objective(), scaling.clone()),
             };
             directory.save(&layout, &trainer.state()?, &model)
         };
@@ -233,6 +311,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let progress = trainer.progress().clone();
         let summary = RunSummary {
             seed,
+            fold: name.fold,
             run_dir: path.map(Path::to_path_buf),
             parameters: layout.len(),
             epochs: progress.epoch,
@@ -259,11 +338,14 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok((summary, trainer.best().to_vec()))
     }
 
-    fn open(&self, path: &Path, seed: u64, layout: &Layout) -> Result<(RunDirectory, Option<(State, f64)>)> {
+    fn open(&self, path: &Path, name: RunName, layout: &Layout) -> Result<(RunDirectory, Option<(State, f64)>)> {
         if !path.join("config.toml").exists() {
-            // Each directory stands for itself: its configuration names its own seed.
+            // Each directory stands for itself: its configuration names its own seed and split.
             let mut config = self.config.clone();
-            (config.run.seed, config.run.seeds) = (seed, 1);
+            (config.run.seed, config.run.seeds, config.run.folds) = (name.seed, 1, 0);
+            if let Some(fold) = name.fold {
+                config.data.split = format!("folds:{}/{fold}", self.config.run.folds);
+            }
             RunDirectory::create(path, &config)?;
         }
         let mut directory = RunDirectory::open(path)?;
@@ -271,8 +353,10 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok((directory, restored))
     }
 
-    fn directory(&self, root: &Path, seed: u64) -> PathBuf {
-        if self.config.run.seeds == 1 { root.to_path_buf() } else { root.join(format!("seed-{seed}")) }
+    fn directory(&self, root: &Path, name: RunName) -> PathBuf {
+        let seed = (self.config.run.seeds > 1).then(|| format!("seed-{}", name.seed));
+        let fold = name.fold.map(|fold| format!("fold-{fold}"));
+        root.join([seed, fold].into_iter().flatten().collect::<PathBuf>())
     }
 }
 

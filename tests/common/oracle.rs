@@ -138,7 +138,7 @@ impl Oracle {
         let mut responses = vec![vec![0.0; d]; n];
         for i in 0..n {
             for k in 0..d {
-                let x = f64::from(dataset.features.values[i * d + k]) * drop(DropoutPlace::Input, i * d + k);
+                let x = f64::from(dataset.features.dense()[i * d + k]) * drop(DropoutPlace::Input, i * d + k);
                 for c in 0..a.experts {
                     let psi = expert(&layout.experts[c], p, x);
                     for b in 0..a.bases {

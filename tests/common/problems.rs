@@ -232,7 +232,7 @@ impl Problem {
         };
         let targets = &self.dataset.split.train;
         let train = copy_numbers().flat_map(|copy| targets.iter().map(move |unit| unit + copy * units)).collect();
-        let values = self.dataset.features.values.repeat(count);
+        let values = self.dataset.features.dense().repeat(count);
         self.with_data(edges, weights, graph_ptr, values, labels, train)
     }
 
@@ -240,7 +240,7 @@ impl Problem {
     /// twice: the engine then keeps all features dense.
     pub fn beside_distinct_values(&self) -> Problem {
         let nodes = self.dataset.graph.nodes();
-        let mut values = self.dataset.features.values.clone();
+        let mut values = self.dataset.features.dense().into_owned();
         values.extend((0..nodes * self.recipe.features).map(|at| 3.0 + at as f32 / 1024.0));
         let mut graph_ptr = self.dataset.graph_ptr.clone();
         graph_ptr.push(2 * nodes);

@@ -107,7 +107,8 @@ fn centred_responses(
     columns: &[usize; INFORMATIVE],
 ) -> ([Vec<f64>; INFORMATIVE], [f64; INFORMATIVE]) {
     let mut sources: [Vec<f64>; INFORMATIVE] = from_fn(|r| {
-        let column = features.values.iter().skip(columns[r]).step_by(FEATURES);
+        let x = features.dense();
+        let column = x.iter().skip(columns[r]).step_by(FEATURES);
         column.map(|&x| Response::ALL[r].value(f64::from(x))).collect()
     });
     let centres = from_fn(|r| sources[r][..TRAIN_NODES].iter().sum::<f64>() / TRAIN_NODES as f64);
@@ -197,10 +198,10 @@ mod tests {
         let split = &dataset.split;
         assert_eq!((split.train.len(), split.valid.len(), split.test.len()), (256 * 64, 64 * 64, 64 * 64));
         assert_eq!((split.train[0], split.valid[0], split.test[0]), (0, 256 * 64, 320 * 64));
-        assert!(dataset.features.values.iter().all(|x| (-1.0..=1.0).contains(x)));
+        assert!(dataset.features.dense().iter().all(|x| (-1.0..=1.0).contains(x)));
         // Variance of a uniform number on [-1, 1] is 1/3; its standard error here is 0.0004.
-        let squares: f64 = dataset.features.values.iter().map(|&x| f64::from(x * x)).sum();
-        assert!((squares / dataset.features.values.len() as f64 - 1.0 / 3.0).abs() < 0.003);
+        let squares: f64 = dataset.features.dense().iter().map(|&x| f64::from(x * x)).sum();
+        assert!((squares / dataset.features.dense().len() as f64 - 1.0 / 3.0).abs() < 0.003);
         assert_eq!((dataset.name.as_str(), dataset.feature_names[19].as_str()), ("synthetic", "x19"));
         assert_eq!(truth.logits.len(), 24576);
         dataset.check().unwrap();
@@ -227,7 +228,7 @@ mod tests {
             let (dataset, truth) = dataset(data_index);
             for r in 0..INFORMATIVE {
                 let responses = dataset.split.train.iter().map(|&i| {
-                    truth.response(r, f64::from(dataset.features.values[i as usize * FEATURES + truth.columns[r]]))
+                    truth.response(r, f64::from(dataset.features.dense()[i as usize * FEATURES + truth.columns[r]]))
                 });
                 assert!(responses.sum::<f64>().abs() / (TRAIN_NODES as f64) < SUM_TOLERANCE);
             }
@@ -254,7 +255,7 @@ mod tests {
             for (logit, row) in logits.iter_mut().zip(&power) {
                 for (j, probability) in row.iter().enumerate() {
                     for r in 0..INFORMATIVE {
-                        let x = dataset.features.values[(nodes.start + j) * FEATURES + truth.columns[r]];
+                        let x = dataset.features.dense()[(nodes.start + j) * FEATURES + truth.columns[r]];
                         *logit += truth.hop_weights[r][t] * probability * truth.response(r, f64::from(x));
                     }
                 }
@@ -293,7 +294,7 @@ mod tests {
         let x = Stream::new(FEATURE_SEED + 2, Purpose::SyntheticFeatures, 0);
         let y = Stream::new(FEATURE_SEED + 2, Purpose::SyntheticLabels, 0);
         for (i, &label) in ids(&dataset).iter().enumerate() {
-            assert_eq!(dataset.features.values[i * FEATURES], (2.0 * x.uniform((i * FEATURES) as u64) - 1.0) as f32);
+            assert_eq!(dataset.features.dense()[i * FEATURES], (2.0 * x.uniform((i * FEATURES) as u64) - 1.0) as f32);
             assert_eq!(label == 1, y.uniform(i as u64) < truth.probability(i));
         }
         let products: f64 = (0..TRAIN_NODES as u64).map(|i| (x.uniform(i) - 0.5) * (y.uniform(i) - 0.5)).sum();

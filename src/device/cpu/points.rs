@@ -7,6 +7,9 @@ use crate::device::{Dropout, DropoutPlace, Real};
 use rayon::prelude::*;
 use std::ops::Range;
 
+/// Values of a column fetched at once.
+const LOADED: usize = 128;
+
 /// Points x of one feature with their gradients, tile by tile.
 pub trait Source<T>: Sync {
     /// Number of points of feature k.
@@ -38,13 +41,19 @@ impl<T: Real> Source<T> for RowSource<'_, T> {
 
     fn load(&self, k: usize, start: usize, x: &mut [T], g: &mut [T]) {
         let dropout = self.dropout.filter(|dropout| dropout.place == DropoutPlace::Input);
-        for (p, x) in x.iter_mut().enumerate() {
-            let value = T::from_f32(self.features.get(self.rows.start + start + p, k));
-            *x = match dropout {
-                Some(dropout) if dropout.drops(self.element(k, start + p)) => T::zero(),
-                Some(dropout) => value * T::from_f64(dropout.scale()),
-                None => value,
-            };
+        let mut column = [0f32; LOADED];
+        for (portion, x) in x.chunks_mut(LOADED).enumerate() {
+            let start = start + portion * LOADED;
+            let column = &mut column[..x.len()];
+            self.features.load(k, self.rows.start + start, self.cols, column);
+            for (p, (x, &value)) in x.iter_mut().zip(&*column).enumerate() {
+                let value = T::from_f32(value);
+                *x = match dropout {
+                    Some(dropout) if dropout.drops(self.element(k, start + p)) => T::zero(),
+                    Some(dropout) => value * T::from_f64(dropout.scale()),
+                    None => value,
+                };
+            }
         }
         if let Some(gradient) = self.gradient {
             let (column, stride) = gradient.column(k);

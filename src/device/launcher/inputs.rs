@@ -57,7 +57,7 @@ impl<V: Driver> DeviceInputs<V> {
         let graph_ptr: Vec<u64> = batch.graph_ptr.iter().map(|&node| node as u64).collect();
         let symmetric = transition.is_symmetric();
         Ok(DeviceInputs {
-            features: launcher.copy(&batch.features.values)?,
+            features: launcher.copy(&batch.features.dense())?,
             nodes: transition.nodes(),
             inverse_degree: launcher.copy(&inverse_degree)?,
             matrix: Walk::new(launcher, transition.matrix())?,

@@ -1,0 +1,93 @@
+//! `harmonia data generate`.
+
+use super::convert::described;
+use crate::cli::{machine, say, watch};
+use crate::datasets::generate::made::{self, Made};
+use crate::datasets::generate::ogb_archive::{self, Layout};
+use crate::datasets::generate::{self, Generator, igb_layout};
+use crate::error::{Error, Result, suggestion};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Dataset whose shape to take: ogbn-products, ogbn-arxiv, igb-small, cora, citeseer or tolokers
+    #[arg(long, value_name = "NAME")]
+    like: String,
+    /// Times its nodes and edges
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Store directory to make
+    #[arg(long, value_name = "STORE", required_unless_present_any = ["as_ogb", "as_igb"])]
+    out: Option<PathBuf>,
+    /// Write the layout of the Open Graph Benchmark, as a zip
+    #[arg(long, value_name = "FILE.zip")]
+    as_ogb: Option<PathBuf>,
+    /// Write the layout of the Illinois Graph Benchmark, as a directory
+    #[arg(long, value_name = "DIR")]
+    as_igb: Option<PathBuf>,
+    /// Keep features in half precision (of --out)
+    #[arg(long)]
+    f16: bool,
+    /// Threads (0: one a core); the data do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let Some(shape) = generate::like(&arguments.like) else {
+        let known = generate::KNOWN;
+        return Err(Error::Config(format!(
+            "--like {}: there is no such shape{}\nknown shapes: {}",
+            arguments.like,
+            suggestion(&arguments.like, known),
+            known.join(", ")
+        )));
+    };
+    let shape = shape.scaled(arguments.scale)?;
+    for path in [&arguments.out, &arguments.as_ogb, &arguments.as_igb].into_iter().flatten() {
+        if path.exists() {
+            return Err(Error::file(path, "already exists; remove it or choose another place"));
+        }
+    }
+    let start = Instant::now();
+    let accuracy =
+        machine::with_threads(arguments.threads, || write(arguments, Generator::new(shape, arguments.seed)?))??;
+    for path in [&arguments.as_ogb, &arguments.as_igb].into_iter().flatten() {
+        say(&format!("{}\n", path.display()))?;
+    }
+    if let Some(out) = &arguments.out {
+        say(&format!("{}\n", described(out)?))?;
+    }
+    say(&format!(
+        "the teacher behind the labels is right {:.1} % of the time; {:.1} s\n",
+        100.0 * accuracy,
+        start.elapsed().as_secs_f64()
+    ))
+}
+
+fn write(arguments: &Arguments, generator: Generator) -> Result<f64> {
+    watch::with(&Default::default(), |context| {
+        let watch = &context.watch;
+        // Edges are kept as a list only where a writer of another layout needs them.
+        let keep = arguments.as_ogb.is_some() || arguments.as_igb.is_some();
+        let made = Made::new(generator, keep, watch)?;
+        let progress = |what: &str, done: u64, total: u64| watch.progress(what, done, total);
+        if let Some(path) = &arguments.as_ogb {
+            made.with_tables(|tables| ogb_archive::write(path, &Layout::of(&arguments.like), tables, &progress))?;
+        }
+        if let Some(path) = &arguments.as_igb {
+            made.with_tables(|tables| igb_layout::write(path, tables, &progress))?;
+        }
+        let accuracy = made.planted().teacher_accuracy;
+        if let Some(out) = &arguments.out {
+            let name = format!("like-{}", arguments.like.to_lowercase());
+            made::write_store(made, &name, out, arguments.f16, watch)?;
+        }
+        Ok(accuracy)
+    })
+}

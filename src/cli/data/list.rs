@@ -1,0 +1,101 @@
+//! `harmonia data list`.
+
+use super::DirectoryFlag;
+use crate::cli::say;
+use crate::cli::units::{bytes, thousands};
+use crate::datasets::catalogue::{self, Entry};
+use crate::datasets::{locate, obtain};
+use crate::error::Result;
+use clap::Args;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    directory: DirectoryFlag,
+    /// As one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let directory = locate::data_directory(arguments.directory.data_dir.as_deref())?;
+    if arguments.json {
+        let entries: Vec<_> = catalogue::ALL.iter().map(|entry| as_json(entry, &directory)).collect();
+        return say(&format!("{}\n", serde_json::Value::Array(entries)));
+    }
+    say(&text(&directory))
+}
+
+/// Whether a dataset is ready to use, needs converting, or is not here.
+fn state(entry: &Entry, directory: &Path) -> &'static str {
+    let raw = locate::find_raw(entry, directory);
+    match (obtain::existing(entry, directory, raw.as_ref()), raw) {
+        (Some(_), _) => "cached",
+        (None, Some(_)) => "raw files",
+        (None, None) => "-",
+    }
+}
+
+fn text(directory: &Path) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}licence",
+        "name", "task", "graphs", "nodes", "edges", "features", "classes", "download", "here"
+    );
+    for entry in catalogue::ALL {
+        let (size, about) = entry.bytes();
+        let shape = &entry.shape;
+        let _ = writeln!(
+            out,
+            "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{}",
+            entry.name,
+            entry.task_name(),
+            thousands(shape.graphs),
+            thousands(shape.nodes),
+            thousands(shape.edge_rows),
+            thousands(shape.features),
+            shape.classes,
+            format!("{}{}", if about { "~" } else { "" }, bytes(size)),
+            state(entry, directory),
+            entry.licence,
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nsynthetic      node   the study with a known generator, made in place\n\nlooked in {}; `cached` is ready to train on, \
+         `raw files` are converted on first use. Sources: --json",
+        directory.display()
+    );
+    out
+}
+
+fn as_json(entry: &Entry, directory: &Path) -> serde_json::Value {
+    let shape = &entry.shape;
+    json!({
+        "name": entry.name,
+        "task": entry.task_name(),
+        "format": entry.format.name(),
+        "graphs": shape.graphs,
+        "nodes": shape.nodes,
+        "edges": shape.edge_rows,
+        "features": shape.features,
+        "classes": shape.classes,
+        "licence": entry.licence,
+        "home": entry.home,
+        "notes": entry.notes,
+        "bytes": entry.bytes().0,
+        "here": state(entry, directory),
+        "files": entry.files.iter().map(|file| json!({
+            "path": format!("{}/{}", entry.folder, file.path),
+            "url": file.url,
+            "bytes": file.bytes,
+            "sha256": file.checks.sha256,
+            "md5": file.checks.md5,
+        })).collect::<Vec<_>>(),
+    })
+}

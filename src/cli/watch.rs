@@ -1,0 +1,99 @@
+//! Progress of downloads, conversions and generators on stderr: a bar on a terminal, a line now and then elsewhere.
+
+use super::units::bytes;
+use crate::datasets::convert::{Report, Watch};
+use crate::datasets::download::{Access, Progress, Stage};
+use crate::datasets::obtain::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::RefCell;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Seconds between two lines where there is no terminal.
+const LINE_SECONDS: f64 = 10.0;
+
+/// Runs long work with its progress shown.
+pub fn with<R>(access: &Access, work: impl FnOnce(&Context) -> R) -> R {
+    let display = RefCell::new(Display::new());
+    let download = |progress: Progress<'_>| {
+        let stage = match progress.stage {
+            Stage::Wait => "waiting for another download of",
+            Stage::Download => "downloading",
+            Stage::Retry => "trying again:",
+            Stage::Check => "checking",
+        };
+        let what = format!("{stage} {}", progress.file);
+        display.borrow_mut().show(&what, progress.done, progress.total.unwrap_or(0), true);
+    };
+    let report = |report: Report<'_>| match report {
+        Report::Step(what) => display.borrow_mut().show(what, 0, 0, false),
+        Report::Progress(what, done, total) => display.borrow_mut().show(what, done, total, false),
+    };
+    let note = |text: &str| display.borrow_mut().note(text);
+    let context = Context { access: access.clone(), download: &download, watch: Watch::new(&report), note: &note };
+    let result = work(&context);
+    display.borrow_mut().finish();
+    result
+}
+
+struct Display {
+    terminal: bool,
+    bar: Option<(String, ProgressBar)>,
+    last_line: Instant,
+}
+
+impl Display {
+    fn new() -> Self {
+        Display { terminal: std::io::stderr().is_terminal(), bar: None, last_line: Instant::now() }
+    }
+
+    fn show(&mut self, what: &str, done: u64, total: u64, is_bytes: bool) {
+        let total = if total == u64::MAX { 0 } else { total };
+        if !self.terminal {
+            if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS {
+                let amount = |value: u64| if is_bytes { bytes(value) } else { value.to_string() };
+                match (done, total) {
+                    (0, 0) => eprintln!("{what}"),
+                    (done, 0) => eprintln!("{what}: {}", amount(done)),
+                    (done, total) => eprintln!("{what}: {} of {}", amount(done), amount(total)),
+                }
+                self.last_line = Instant::now();
+            }
+            return;
+        }
+        if self.bar.as_ref().is_none_or(|(shown, _)| shown != what) {
+            self.finish();
+            let bar = if total > 0 { ProgressBar::new(total) } else { ProgressBar::new_spinner() };
+            let template = match (total > 0, is_bytes) {
+                (true, true) => "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} ({eta} left)",
+                (true, false) => "{msg} [{bar:30}] {percent} % ({eta} left)",
+                (false, true) => "{msg} {spinner} {bytes} {bytes_per_sec}",
+                (false, false) => "{msg} {spinner} {elapsed}",
+            };
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.set_message(what.to_string());
+            bar.set_position(done);
+            bar.reset_eta();
+            bar.enable_steady_tick(Duration::from_millis(200));
+            self.bar = Some((what.to_string(), bar));
+        }
+        if let Some((_, bar)) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        match &self.bar {
+            Some((_, bar)) => bar.suspend(|| eprintln!("note: {text}")),
+            None => eprintln!("note: {text}"),
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some((_, bar)) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Illinois Graph Benchmark, homogeneous: `processed/paper/node_feat.npy`, `node_label_19.npy` and
+//! `processed/paper__cites__paper/edge_index.npy` (rows of source, target), in a directory or the published tar.gz.
+//!
+//! Large arrays are mapped and copied block by block. The split is the benchmark's: the first 60 % of the nodes train, the
+//! next 20 % validate, the rest test. A row (i, j) lets node i read from node j, as with OGB.
+
+use super::convert::{Converted, Options, Watch, write_floats};
+use super::{Labels, UNLABELLED};
+use crate::error::{Error, Result};
+use crate::graph::{Direction, Graph, Split};
+use crate::npy::{Element, Npy};
+use crate::store::{Counts, Description, Writer, map_file};
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+
+/// Shares of nodes that train and validate, in order of their ids.
+const TRAIN: f64 = 0.6;
+const VALID: f64 = 0.2;
+/// Nodes copied at a time.
+const BLOCK: usize = 1 << 12;
+/// Files that are read, below `processed`.
+pub const FILES: [&str; 3] = ["paper/node_feat.npy", "paper/node_label_19.npy", "paper__cites__paper/edge_index.npy"];
+
+/// Converts a directory or a tar.gz into a store.
+///
+/// # Errors
+/// A file is missing, damaged, or does not fit the others; nothing is left behind.
+pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) -> Result<Converted> {
+    let mut writer = Writer::create(target)?;
+    let extracted;
+    let root = if input.is_dir() {
+        input
+    } else {
+        extracted = super::tarball::extract(input, writer.directory(), &FILES, watch)?;
+        extracted.path()
+    };
+    let files = FILES.map(|name| find(root, name));
+    let [features, labels, edges] = files;
+    let (features, labels, edges) = (features?, labels?, edges?);
+
+    let x = map_file(&features)?;
+    let x = Npy::parse(&x, &features)?;
+    let Some((nodes, cols)) = x.matrix().filter(|_| matches!(x.element, Element::F16 | Element::F32)) else {
+        let message =
+            format!("expected nodes x features in f32 or f16, found shape {:?} of {}", x.shape, x.element.code());
+        return Err(Error::file(&features, message));
+    };
+    if nodes == 0 || nodes >= u32::MAX as usize {
+        return Err(Error::file(&features, format!("{nodes} nodes: expected 1 to {}", u32::MAX - 1)));
+    }
+    let ids = read_labels(&labels, nodes)?;
+    let classes = ids.iter().filter(|&&id| id != UNLABELLED).max().map_or(0, |&last| last as usize + 1).max(2);
+    let split = split(nodes, &ids);
+    writer.labels(&Labels::Classes { ids, classes })?;
+    writer.splits(&[split], nodes)?;
+
+    let half = options.half || x.element == Element::F16;
+    let element = if half { Element::F16 } else { Element::F32 };
+    let mut array = writer.stream("features.npy", element, &[nodes, cols])?;
+    let row = cols * x.element.bytes();
+    for (block, bytes) in x.data.chunks((BLOCK * row).max(1)).enumerate() {
+        crate::interrupt::check()?;
+        let part = Npy { shape: vec![bytes.len() / row.max(1), cols], data: bytes, ..x.clone() };
+        write_floats(&mut array, &part.floats(), half, &features)?;
+        watch.progress("features", (block * BLOCK) as u64, nodes as u64);
+    }
+    writer.take(array)?;
+
+    watch.step("building the graph");
+    let rows = read_edges(&edges, nodes)?;
+    let edge_rows = rows.len() as u64;
+    let direction = if options.undirected { Direction::Undirected } else { Direction::Directed };
+    let graph =
+        Graph::from_edges(nodes, &rows, None, direction).map_err(|error| Error::file(&edges, error.to_string()))?;
+    drop(rows);
+    watch.step("writing");
+    writer.adjacency(graph.adjacency())?;
+    let description = Description {
+        name: options.name.clone(),
+        classes,
+        edge_rows: Some(edge_rows),
+        source: options.source.clone(),
+        counts: Some(Counts { nodes, directed_edges: graph.directed_edges(), features: cols, graphs: 1 }),
+        symmetric: options.undirected.then_some(true),
+        ..Description::default()
+    };
+    drop(graph);
+    watch.step("checking");
+    writer.finish(description)?;
+    Ok(Converted::default())
+}
+
+/// A file below `root`, which may be `processed`, the folder around it, or two above.
+fn find(root: &Path, name: &str) -> Result<PathBuf> {
+    let around = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders = vec![root.to_path_buf(), root.join("processed")];
+    folders.extend(around.filter(|path| path.is_dir()).flat_map(|path| [path.join("processed"), path]));
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.ok_or_else(|| Error::file(root, format!("expected processed/{name} in it")))
+}
+
+fn read_labels(path: &Path, nodes: usize) -> Result<Vec<u32>> {
+    let map = map_file(path)?;
+    let array = Npy::parse(&map, path)?;
+    // Upstream files hold one label a node, some of them as floats.
+    if array.len() != nodes {
+        return Err(Error::file(path, format!("expected {nodes} labels, one a node, found {}", array.len())));
+    }
+    let value = |at: usize, value: f64| match value {
+        value if value.is_nan() || value == -1.0 => Ok(UNLABELLED),
+        value if value >= 0.0 && value < f64::from(1 << 20) && value.fract() == 0.0 => Ok(value as u32),
+        value => Err(Error::file(path, format!("label of node {at} is {value}: expected a class number"))),
+    };
+    match array.integers() {
+        Some(values) => values.iter().enumerate().map(|(at, &v)| value(at, v as f64)).collect(),
+        None => array.floats().iter().enumerate().map(|(at, &v)| value(at, f64::from(v))).collect(),
+    }
+}
+
+fn split(nodes: usize, ids: &[u32]) -> Split {
+    let (train, valid) = ((nodes as f64 * TRAIN) as usize, (nodes as f64 * VALID) as usize);
+    let part =
+        |range: std::ops::Range<usize>| range.filter(|&i| ids[i] != UNLABELLED).map(|i| i as u32).collect::<Vec<u32>>();
+    Split { train: part(0..train), valid: part(train..train + valid), test: part(train + valid..nodes) }
+}
+
+fn read_edges(path: &Path, nodes: usize) -> Result<Vec<(u32, u32)>> {
+    let map = map_file(path)?;
+    let array = Npy::parse(&map, path)?;
+    let pair = match (array.matrix(), array.element) {
+        (Some((_, 2)), Element::I64 | Element::U64) => 16,
+        (Some((_, 2)), Element::I32 | Element::U32) => 8,
+        _ => {
+            let message =
+                format!("expected rows of two integers, found shape {:?} of {}", array.shape, array.element.code());
+            return Err(Error::file(path, message));
+        }
+    };
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    let rows = array.data.par_chunks_exact(pair);
+    let outside = |bytes: &[u8]| bytes.chunks_exact(pair / 2).any(|id| number(id) >= nodes as u64);
+    if let Some(at) = rows.clone().position_first(outside) {
+        return Err(Error::file(path, format!("row {at} names a node beyond the {nodes} of node_feat.npy")));
+    }
+    Ok(rows.map(|bytes| (number(&bytes[..pair / 2]) as u32, number(&bytes[pair / 2..]) as u32)).collect())
+}

@@ -1,0 +1,188 @@
+//! A dataset by name: found or fetched, converted once, opened from its store ever after.
+//!
+//! Raw files and the store lie beside each other, `<data directory>/<Folder>/raw` and `.../store`; where that cannot be
+//! written, the store goes to the user's cache directory. A store whose raw files have changed is made anew. A lock keeps
+//! two processes from converting the same dataset at once: the second waits and finds it done.
+
+use super::catalogue::Entry;
+use super::convert::{self, Options, Watch};
+use super::download::{self, Access};
+use super::locate::{self, Raw};
+use crate::error::{Error, Result};
+use crate::store::{self, Store};
+use crate::{files, interrupt};
+use std::fs::File;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// What the caller hears of and decides.
+pub struct Context<'a> {
+    /// Whether and how files may be fetched.
+    pub access: Access,
+    /// Progress of downloads.
+    pub download: &'a dyn Fn(download::Progress<'_>),
+    /// Progress of conversions.
+    pub watch: Watch<'a>,
+    /// One line about what was done.
+    pub note: &'a dyn Fn(&str),
+}
+
+/// The store of a known dataset, made if need be.
+///
+/// # Errors
+/// Files that are neither there nor to be fetched, or that cannot be converted.
+pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context) -> Result<PathBuf> {
+    let directory = locate::data_directory(data_directory)?;
+    let mut raw = locate::find_raw(entry, &directory);
+    if let Some(store) = existing(entry, &directory, raw.as_ref()) {
+        return Ok(store);
+    }
+    if raw.is_none() {
+        fetch(entry, &directory, context)?;
+        raw = locate::find_raw(entry, &directory);
+    }
+    let Some(raw) = raw else {
+        return Err(Error::file(&directory, format!("the files of {} are not there after fetching them", entry.name)));
+    };
+    let target = writable_place(entry, &directory, &raw)?;
+    let lock = Lock::hold(&target, context)?;
+    // Another process may have made it while this one waited.
+    if let Some(store) = existing(entry, &directory, Some(&raw)) {
+        return Ok(store);
+    }
+    if target.exists() {
+        // Of other files than those that are there now, or of an older version.
+        std::fs::remove_dir_all(&target).map_err(Error::io("remove", &target))?;
+    }
+    (context.note)(&format!("converting {} once, to {}", raw.path.display(), target.display()));
+    let converted = convert::convert(entry.format, &raw.path, &target, &options(entry), &context.watch)?;
+    drop(lock);
+    report_skipped(&converted.skipped, context.note);
+    Ok(target)
+}
+
+/// Says which rows were left out, the first few in full.
+pub fn report_skipped(skipped: &[String], note: &dyn Fn(&str)) {
+    const SHOWN: usize = 10;
+    for row in skipped.iter().take(SHOWN) {
+        note(&format!("left out, {row}"));
+    }
+    if skipped.len() > SHOWN {
+        note(&format!("left out, {} more rows", skipped.len() - SHOWN));
+    }
+}
+
+/// How a known dataset is converted.
+pub fn options(entry: &Entry) -> Options {
+    Options {
+        name: entry.name.into(),
+        // The benchmark itself adds inverse edges to ogbn-products, and to ogbn-arxiv not.
+        undirected: entry.name == "ogbn-products",
+        ..Options::default()
+    }
+}
+
+/// Fetches the raw files of a dataset, having asked.
+///
+/// # Errors
+/// No consent, no network, or files that are not what they should be.
+pub fn fetch(entry: &Entry, directory: &Path, context: &Context) -> Result<()> {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stderr().lock());
+    if !download::consent(entry, directory, &context.access, &mut input, terminal, &mut output)? {
+        return Err(Error::Config(format!("{} was not downloaded", entry.name)));
+    }
+    drop((input, output));
+    download::fetch(entry, directory, &context.access, context.download)?;
+    Ok(())
+}
+
+/// A store that is there and as fresh as the raw files, if those are there.
+pub fn existing(entry: &Entry, directory: &Path, raw: Option<&Raw>) -> Option<PathBuf> {
+    places(entry, directory, raw).into_iter().find(|place| fresh(place, entry, raw))
+}
+
+fn fresh(place: &Path, entry: &Entry, raw: Option<&Raw>) -> bool {
+    let Ok(store) = Store::open(place) else { return false };
+    let Some(raw) = raw else { return true };
+    let Some(source) = &store.meta.source else { return false };
+    let same = |path: &PathBuf| convert::stamp(path).is_ok_and(|stamp| source.files.contains(&stamp));
+    source.format == entry.format.name() && raw.files.iter().all(same)
+}
+
+/// Where the store of a dataset may be, best place first.
+fn places(entry: &Entry, directory: &Path, raw: Option<&Raw>) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if let Some(raw) = raw {
+        let folder = if raw.path.is_dir() { Some(raw.path.as_path()) } else { raw.path.parent() };
+        let is_raw = |folder: &&Path| folder.file_name().is_some_and(|name| name == "raw");
+        places.extend(folder.filter(is_raw).and_then(Path::parent).map(|folder| folder.join("store")));
+    }
+    places.push(directory.join(entry.folder).join("store"));
+    places.extend(files::cache_directory().map(|cache| cache.join(entry.folder).join("store")));
+    places
+}
+
+fn writable_place(entry: &Entry, directory: &Path, raw: &Raw) -> Result<PathBuf> {
+    let places = places(entry, directory, Some(raw));
+    let writable = |place: &&PathBuf| {
+        let folder = place.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).is_ok() && tempfile::tempfile_in(folder).is_ok()
+    };
+    places.iter().find(writable).cloned().ok_or_else(|| {
+        Error::file(
+            directory,
+            "cannot be written, nor can the user's cache directory; give another one with --data-dir",
+        )
+    })
+}
+
+/// Keeps other processes from making the same store. Removed when dropped, and an empty folder around it, too.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for any other process that is making the same store.
+    fn hold(target: &Path, context: &Context) -> Result<Lock> {
+        let path = target.with_extension("lock");
+        let file = File::create(&path).map_err(Error::io("write", &path))?;
+        let mut told = false;
+        loop {
+            match file.try_lock() {
+                // A file system without locks: renaming still keeps stores whole.
+                Ok(()) | Err(std::fs::TryLockError::Error(_)) => return Ok(Lock { path, _file: file }),
+                Err(std::fs::TryLockError::WouldBlock) => {}
+            }
+            if !told {
+                (context.note)(&format!("waiting for another process that is making {}", target.display()));
+                told = true;
+            }
+            interrupt::check()?;
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Best effort. While the file is locked, whoever waits for it finds the store when it goes on.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.path.parent().map(std::fs::remove_dir);
+    }
+}
+
+/// A known dataset, opened.
+///
+/// # Errors
+/// As [`store_of`], or a damaged store.
+pub fn dataset(entry: &Entry, data_directory: Option<&Path>, context: &Context) -> Result<super::Dataset> {
+    let place = store_of(entry, data_directory, context)?;
+    store::read(&place).map_err(|error| match error {
+        Error::File { path, message } => {
+            Error::File { path, message: format!("{message}; remove {} to have it made again", place.display()) }
+        }
+        error => error,
+    })
+}
