@@ -101,19 +101,6 @@ fn a_dry_run_shows_settings_parameters_and_memory_and_makes_no_files() {
     assert!(scratch.entries().is_empty());
 }
 
-/// Arguments that must be refused with exit code 2, a message with all `expected` parts, and no new files.
-fn refused(scratch: &Scratch, binary: &str, arguments: &[&str], expected: &[&str]) {
-    let before = scratch.entries();
-    let output = scratch.run(binary, arguments);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-    for part in expected {
-        assert!(message.contains(part), "{arguments:?}: no {part:?} in: {message}");
-    }
-    assert!(!message.contains("panicked"), "{message}");
-    assert_eq!(scratch.entries(), before, "{arguments:?} left files behind");
-}
-
 #[test]
 fn typos_are_refused_with_a_suggestion() {
     let scratch = Scratch::new();
@@ -137,10 +124,10 @@ fn typos_are_refused_with_a_suggestion() {
         (&["--set", "data.split=per-class:1/18446744073709551615/1"], &["18446744073709551615 validation"]),
         (&["--set", "model.hidden=[16777216, 16777216]"], &["parameters", "model.hidden"]),
         (&["--set", "init.response_slope=nan"], &["init.response_slope", "NaN"]),
-        (&["--set", "data.row_normalise=true"], &["data.row_normalise"]),
+        (&["--normalise", "row"], &["data.normalise"]),
         (&["--set", "preset=mutga"], &["mutga", "did you mean `mutag`"]),
     ] {
-        refused(&scratch, "harmonia-train", arguments, expected);
+        scratch.refused("harmonia-train", arguments, expected);
     }
 }
 
@@ -150,52 +137,58 @@ fn missing_files_are_named_with_what_to_do() {
     std::fs::create_dir(scratch.path("empty")).unwrap();
     for (arguments, expected) in [
         (&["--config", "none.toml"][..], &["none.toml", "cannot read"][..]),
-        (&["--dataset", "cora"], &["--data-dir", "HARMONIA_DATA"]),
-        (&["--dataset", "cora", "--data-dir", "empty"], &["empty", "ind.cora.allx"]),
+        (&["--dataset", "cora"], &["cora", "--yes", "ind.cora.allx", "harmonia/Cora/raw"]),
+        (&["--dataset", "cora", "--offline", "--data-dir", "empty"], &["--offline", "empty", "ind.cora.allx", "http"]),
         (&["--dataset", "empty"], &["empty", "not a store", "meta.json"]),
-        (&["--dataset", "cora", "--data-dir", "none"], &["none", "no such directory"]),
-        (&["--dataset", "tolokers"], &["tolokers", "store"]),
+        (&["--dataset", "tolokers", "--data-dir", "none"], &["tolokers.npz", "none", "--yes"]),
     ] {
-        refused(&scratch, "harmonia-train", arguments, expected);
+        scratch.refused("harmonia-train", arguments, expected);
     }
-    refused(&scratch, "harmonia", &["gradients", "--params", "p.safetensors", "--out", "g"], &["p.safetensors"]);
+    scratch.refused("harmonia", &["gradients", "--params", "p.safetensors", "--out", "g"], &["p.safetensors"]);
 }
 
 #[test]
 fn damaged_data_is_refused_with_the_place() {
-    type Change = fn(&mut harmonia::datasets::Dataset);
-    let cases: [(&str, Change, &[&str]); 3] = [
-        (
-            "nan",
-            |dataset| std::sync::Arc::make_mut(&mut dataset.features).values[7] = f32::NAN,
-            &["feature 1 of node 3 is NaN", "finite"],
-        ),
-        (
-            "label",
-            |dataset| dataset.labels = harmonia::datasets::Labels::Classes { ids: vec![7; 12], classes: 3 },
-            &["labels.npy", "label of unit 0 is 7", "0 to 2"],
-        ),
-        ("train", |dataset| dataset.split.train.clear(), &["train split is empty"]),
-    ];
-    for (name, change, expected) in cases {
+    // What cannot be right is not even written ...
+    let write = |change: fn(&mut harmonia::datasets::Dataset)| {
         let scratch = Scratch::new();
         let mut dataset = small_dataset();
         change(&mut dataset);
-        harmonia::store::write(&dataset, &scratch.path(name)).unwrap();
-        refused(&scratch, "harmonia-train", &["--dataset", name], expected);
-    }
+        let error = harmonia::store::write(&dataset, &scratch.path("s")).unwrap_err().to_string();
+        assert!(scratch.entries().is_empty(), "{:?}", scratch.entries());
+        error
+    };
+    let error = write(|dataset| {
+        let mut values = dataset.features.dense().into_owned();
+        values[7] = f32::NAN;
+        dataset.features = std::sync::Arc::new(harmonia::datasets::Features::new(12, 2, values).unwrap());
+    });
+    assert!(error.contains("feature 1 of node 3 is NaN"), "{error}");
+    let error = write(|dataset| dataset.labels = harmonia::datasets::Labels::Classes { ids: vec![7; 12], classes: 3 });
+    assert!(error.contains("labels.npy: label of unit 0 is 7") && error.contains("0 to 2"), "{error}");
+    assert!(write(|dataset| dataset.split.train.clear()).contains("train split is empty"));
+    // ... and what was damaged later is not trained on.
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("s")).unwrap();
+    let path = scratch.path("s/features.npy");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    scratch.refused("harmonia-train", &["--dataset", "s"], &["feature 1 of node 11 is NaN", "finite"]);
+    scratch.refused("harmonia", &["data", "info", "s", "--verify"], &["features.npy", "SHA-256", "expected"]);
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_refused() {
     let scratch = Scratch::new();
     scratch.write("file", "in the way");
-    refused(&scratch, "harmonia-train", &quick(&["--out", "file/run"]), &["file/run"]);
-    refused(&scratch, "harmonia-train", &quick(&["--out", "/proc/run"]), &["/proc/run"]);
-    refused(&scratch, "harmonia", &["init", "--out", "/proc/p.safetensors"], &["/proc"]);
+    scratch.refused("harmonia-train", &quick(&["--out", "file/run"]), &["file/run"]);
+    scratch.refused("harmonia-train", &quick(&["--out", "/proc/run"]), &["/proc/run"]);
+    scratch.refused("harmonia", &["init", "--out", "/proc/p.safetensors"], &["/proc"]);
     std::fs::create_dir(scratch.path("full")).unwrap();
     std::fs::write(scratch.path("full/thesis.txt"), "precious").unwrap();
-    refused(&scratch, "harmonia-train", &quick(&["--out", "full"]), &["full", "not empty", "--resume"]);
+    scratch.refused("harmonia-train", &quick(&["--out", "full"]), &["full", "not empty", "--resume"]);
 }
 
 #[test]
@@ -255,10 +248,10 @@ fn init_and_gradients_write_what_checkpoints_are_named() {
     Checkpoint::write(&scratch.path("bad"), vec![("noise".into(), vec![5, 2], &noise[..])], None).unwrap();
     let arguments = ["gradients", "--store", "ring", "--preset", "cora", "--params", "p.safetensors", "--out", "x"];
     let with_noise: Vec<&str> = arguments.iter().chain(&["--noise", "bad"]).copied().collect();
-    refused(&scratch, "harmonia", &with_noise, &["bad", "[5, 2]", "[2, 5]"]);
+    scratch.refused("harmonia", &with_noise, &["bad", "[5, 2]", "[2, 5]"]);
     // Parameters of another model are refused by name and shape.
     let other = ["gradients", "--store", "ring", "--preset", "mutag", "--params", "p.safetensors", "--out", "x"];
-    refused(&scratch, "harmonia", &other, &["p.safetensors", "shape", "--preset"]);
+    scratch.refused("harmonia", &other, &["p.safetensors", "shape", "--preset"]);
 }
 
 #[test]
@@ -281,6 +274,13 @@ fn help_names_every_flag_of_the_contract() {
         "--json",
         "--data-index",
         "--data-dir",
+        "--folds",
+        "--repeats",
+        "--undirected",
+        "--normalise",
+        "--yes",
+        "--offline",
+        "--mirror",
     ] {
         assert!(text.contains(flag), "{flag}");
     }
@@ -333,8 +333,11 @@ fn hostile_stores_are_refused_without_a_panic() {
     for (file, content, expected) in cases {
         let scratch = Scratch::new();
         harmonia::store::write(&small_dataset(), &scratch.path("s")).unwrap();
+        // As somebody else would have written it: without sizes and checksums.
+        let plain = r#"{"format":"harmonia-store","version":1,"name":"ring","level":"node","classes":3}"#;
+        std::fs::write(scratch.path("s/meta.json"), plain).unwrap();
         std::fs::write(scratch.path("s").join(file), content).unwrap();
-        refused(&scratch, "harmonia-train", &["--dataset", "s"], expected);
+        scratch.refused("harmonia-train", &["--dataset", "s"], expected);
     }
 }
 

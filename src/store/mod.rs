@@ -118,6 +118,13 @@ pub struct Counts {
     pub graphs: usize,
 }
 
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Counts { nodes, directed_edges, features, graphs } = self;
+        write!(f, "{graphs} graphs, {nodes} nodes, {directed_edges} directed edges, {features} features")
+    }
+}
+
 /// Where a store comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

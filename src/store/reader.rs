@@ -80,8 +80,7 @@ impl Store {
             Store { directory: directory.to_path_buf(), meta, adjacency, features, graph_ptr, labels, level, splits };
         let found = store.counts();
         if let Some(expected) = store.meta.counts.filter(|&expected| expected != found) {
-            let message =
-                format!("expected {expected:?}, found {found:?} in the arrays: the files are not of one store");
+            let message = format!("expected {expected}; found {found}: the files are not of one store");
             return Err(Error::file(&file("meta.json"), message));
         }
         Ok(store)

@@ -6,14 +6,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A scratch directory that a test's programs run in.
+/// A scratch directory that a test's programs run in, and a cache of their own.
 pub struct Scratch {
     directory: tempfile::TempDir,
+    cache: tempfile::TempDir,
 }
 
 impl Scratch {
     pub fn new() -> Self {
-        Scratch { directory: tempfile::tempdir().unwrap() }
+        Scratch { directory: tempfile::tempdir().unwrap(), cache: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -41,11 +42,42 @@ impl Scratch {
         };
         let mut command = Command::new(path);
         command.args(arguments).current_dir(self.directory.path()).env_remove("HARMONIA_DATA");
+        command.env("XDG_CACHE_HOME", self.cache.path()).env("HOME", self.cache.path());
         command
     }
 
     pub fn run(&self, binary: &str, arguments: &[&str]) -> Output {
         self.command(binary, arguments).output().unwrap()
+    }
+
+    /// Copies the raw files of a real dataset to `data`, where a store may be made of them: the originals stay as they
+    /// are. A line that says why, and `false`, where they are absent.
+    pub fn copy_data(&self, folder: &str) -> bool {
+        let Some(directory) = real_data(folder) else { return false };
+        let (from, to) = (directory.join(folder).join("raw"), self.path("data").join(folder).join("raw"));
+        std::fs::create_dir_all(&to).unwrap();
+        for file in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+            std::fs::write(to.join(file.file_name()), std::fs::read(file.path()).unwrap()).unwrap();
+        }
+        true
+    }
+
+    /// Runs `harmonia` and insists on success; returns stdout.
+    pub fn harmonia_ok(&self, arguments: &[&str]) -> String {
+        stdout_of(&self.run("harmonia", arguments), arguments)
+    }
+
+    /// Runs a binary that must refuse with exit code 2, one message with all `expected` parts and no new files.
+    pub fn refused(&self, binary: &str, arguments: &[&str], expected: &[&str]) {
+        let before = self.entries();
+        let output = self.run(binary, arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        for part in expected {
+            assert!(message.contains(part), "{arguments:?}: no {part:?} in: {message}");
+        }
+        assert!(!message.contains("panicked"), "{message}");
+        assert_eq!(self.entries(), before, "{arguments:?} left files behind");
     }
 
     pub fn train(&self, arguments: &[&str]) -> Output {

@@ -121,7 +121,10 @@ fn graph_tasks_sort_the_nodes_by_graph() {
     ];
     let dataset = loaded(&files);
     assert_eq!((&dataset.graph_ptr[..], dataset.level), (&[0, 2, 4][..], Level::Graph));
-    assert_eq!((&dataset.features.dense()[..], dataset.node_names.concat()), (&[2.0, 4.0, 1.0, 3.0][..], "bdac".into()));
+    assert_eq!(
+        (&dataset.features.dense()[..], dataset.node_names.concat()),
+        (&[2.0, 4.0, 1.0, 3.0][..], "bdac".into())
+    );
     assert_eq!((dataset.labels.clone(), &dataset.split), (classes(&[1, 0], 2), &split(&[0], &[], &[1])));
     assert_eq!((neighbours(&dataset, 0), neighbours(&dataset, 3)), (vec![(1, 1.0)], vec![(2, 1.0)]));
 
@@ -286,21 +289,4 @@ fn other_encodings_are_refused_with_the_line() {
     let message = refused(b"f,label\n1,0\n2,caf\xe9\n");
     assert!(message.contains("nodes.csv: line 3: expected UTF-8 text"), "{message}");
     assert!(refused(b"\xff\xfef\0").contains("found UTF-16"));
-}
-
-/// Run with `cargo test --release -- --ignored --nocapture ten_million`.
-#[test]
-#[ignore = "a measurement"]
-fn ten_million_edges() {
-    const ROWS: usize = 10_000_000;
-    let node = |row: usize| row.wrapping_mul(2_654_435_761) % 1_000_000;
-    let mut text = String::from("source,target\n");
-    (0..ROWS).for_each(|row| text.push_str(&format!("{},{}\n", node(row), node(row + 1))));
-    let root = directory(&[("edges.csv", text.as_bytes())]);
-    let index = index::Index::rows("node", "nodes.csv", 1_000_000);
-    let started = std::time::Instant::now();
-    let edges = edges::load(&root.path().join("edges.csv"), &options(&root), &index, None).unwrap();
-    let seconds = started.elapsed().as_secs_f64();
-    assert!(edges.pairs.iter().enumerate().all(|(row, &pair)| pair == (node(row) as u32, node(row + 1) as u32)));
-    println!("{ROWS} rows in {seconds:.2} s: {:.1} M rows/s", ROWS as f64 / seconds / 1e6);
 }
