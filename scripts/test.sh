@@ -12,6 +12,12 @@ cargo clippy --version >/dev/null 2>&1 || step rustup component add clippy
 # nvcc, NVRTC and libclang into .cuda: build.rs then compiles the kernels for every GPU generation.
 step scripts/install-nvcc.sh
 
+# numpy, for the scripts that open and write stores from Python.
+if ! python3 -c 'import numpy' 2>/dev/null; then
+    step python3 -m pip install --quiet --target .python numpy
+    export PYTHONPATH="$PWD/.python${PYTHONPATH:+:$PYTHONPATH}"
+fi
+
 step cargo fmt --check
 step cargo clippy --all-targets -- -D warnings
 RUSTDOCFLAGS="-D warnings" step cargo doc --no-deps

@@ -7,9 +7,10 @@
     from_dgl(graph, "stores/own", "own")                                     # ndata feat, label, train_mask, ...
     from_dgl(list_of_graph_and_label, "stores/set", "set")
 
-Neither library is imported: whatever has these attributes will do. Edges stay as they are: in both libraries node
-`target` reads from node `source`, so row `target` of the store lists `source`. Duplicate edges become one; their weights
-add up. The store is written beside its place and renamed, so a crash leaves nothing half-written.
+Neither library is imported: whatever has these attributes will do. The walk follows an edge from source to target, as
+with every other way to make a store: row `source` lists `target`, so a node reads from those it points to (message
+passing in both libraries goes the other way; swap the edges first if you want that). Duplicate edges become one; their
+weights add up. The store is written beside its place and renamed, so a crash leaves nothing half-written.
 """
 
 import json
@@ -197,7 +198,7 @@ def _write(graphs, several, directory, name):
         return np.concatenate([graph[key].astype(np.int64) + start for graph, start in zip(graphs, starts)])
 
     weights = None if graphs[0]["weight"] is None else np.concatenate([graph["weight"] for graph in graphs])
-    row_ptr, col_idx, weights = _rows(nodes, joined("target"), joined("source"), weights)
+    row_ptr, col_idx, weights = _rows(nodes, joined("source"), joined("target"), weights)
     x = np.concatenate([graph["x"] for graph in graphs])
     arrays = {"row_ptr": row_ptr, "col_idx": col_idx, "features": np.ascontiguousarray(x), "labels": labels}
     if weights is not None:

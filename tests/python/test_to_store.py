@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 from open_store import open_store  # noqa: E402
 from to_store import from_dgl, from_pyg  # noqa: E402
 
@@ -69,10 +69,10 @@ class ToStore(unittest.TestCase):
         meta, arrays = self.store(data(edge_weight=Tensor([0.5, 1, 2, 4], np.float32), **masks))
         self.same(
             arrays,
-            # Node 1 reads from 0 (0.5 + 2) and from itself, node 0 from 2.
-            row_ptr=[0, 1, 3, 3],
-            col_idx=[2, 0, 1],
-            edge_weights=[1, 2.5, 4],
+            # Node 0 points to 1 twice (0.5 + 2), node 1 to itself, node 2 to 0.
+            row_ptr=[0, 1, 2, 3],
+            col_idx=[1, 1, 0],
+            edge_weights=[2.5, 4, 1],
             features=[[1, 2], [3, 4], [5, 6]],
             labels=[1, 0, 2],
             train=[0],
@@ -87,7 +87,7 @@ class ToStore(unittest.TestCase):
 
     def test_edge_attr_is_a_weight_only_as_one_float_column(self):
         _, arrays = self.store(data(edge_attr=Tensor([[1.0], [2], [3], [4]])))
-        self.assertEqual(arrays["edge_weights"].tolist(), [2, 4, 4])
+        self.assertEqual(arrays["edge_weights"].tolist(), [4, 4, 2])
         for attributes in (Tensor([[1.0, 2]] * 4), Tensor([[0], [1], [2], [0]])):
             with self.assertWarnsRegex(UserWarning, "left out"):
                 _, arrays = self.store(data(edge_attr=attributes))
@@ -117,8 +117,8 @@ class ToStore(unittest.TestCase):
         meta, arrays = self.store([data(y=Tensor([1])), one, data(y=Tensor([1]))])
         self.assertEqual((meta["level"], arrays["graph_ptr"].tolist()), ("graph", [0, 3, 4, 7]))
         self.assertEqual(arrays["labels"].tolist(), [1, 0, 1])
-        self.assertEqual(arrays["row_ptr"].tolist(), [0, 1, 3, 3, 3, 4, 6, 6])
-        self.assertEqual(arrays["col_idx"].tolist(), [2, 0, 1, 6, 4, 5])
+        self.assertEqual(arrays["row_ptr"].tolist(), [0, 1, 2, 3, 3, 4, 5, 6])
+        self.assertEqual(arrays["col_idx"].tolist(), [1, 1, 0, 5, 5, 4])
         meta, arrays = self.store([data(y=Tensor([[1, 0]])), data(y=Tensor([[1, 1]]))])
         self.assertEqual((meta["level"], meta["multi_label"], arrays["labels"].tolist()), ("graph", True, [[1, 0], [1, 1]]))
         # A label a node in every graph: a node task over many graphs.
@@ -158,7 +158,7 @@ class ToStore(unittest.TestCase):
             num_nodes=lambda: 3,
         )
         _, arrays = self.store(graph, from_dgl)
-        self.assertEqual((arrays["row_ptr"].tolist(), arrays["col_idx"].tolist()), ([0, 0, 0, 2], [0, 1]))
+        self.assertEqual((arrays["row_ptr"].tolist(), arrays["col_idx"].tolist()), ([0, 1, 2, 2], [2, 2]))
         self.assertEqual((arrays["edge_weights"].tolist(), arrays["train"].tolist()), ([2, 3], [0, 2]))
         meta, arrays = self.store([(graph, Tensor(1)), (graph, Tensor([0]))], from_dgl)
         self.assertEqual((meta["level"], arrays["labels"].tolist()), ("graph", [1, 0]))

@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     like: String,
     /// Times its nodes and edges
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true)]
     scale: f64,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
