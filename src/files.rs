@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Names of files that are being written start with this.
 const UNFINISHED: &str = ".writing-";
@@ -53,21 +53,6 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
 /// It is missing, unreadable or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(Error::io("read", path))
-}
-
-/// The user's cache directory for this program, as the platform has it; `None` where there is no home. Not made.
-pub fn cache_directory() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = if cfg!(target_os = "windows") {
-        variable("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        variable("HOME").map(|home| home.join("Library/Caches"))
-    } else {
-        // The standard asks to ignore a relative path here.
-        let explicit = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-        explicit.or_else(|| variable("HOME").map(|home| home.join(".cache")))
-    };
-    base.map(|base| base.join("harmonia"))
 }
 
 /// Lower-case hexadecimal.

@@ -6,7 +6,8 @@ use super::archive::Archive;
 use super::catalogue::Format;
 use super::{Dataset, heterophilous, igb, ogb, planetoid, smiles, table, tudataset};
 use crate::error::{Error, Result};
-use crate::store::{ArrayWriter, Description, Source, Writer};
+use crate::graph::{Direction, Graph};
+use crate::store::{ArrayWriter, Counts, Description, Source, Writer};
 use half::f16;
 use std::path::{Path, PathBuf};
 
@@ -130,6 +131,57 @@ fn write(mut dataset: Dataset, target: &Path, options: &Options) -> Result<()> {
     let mut writer = Writer::create(target)?;
     writer.dataset(&dataset)?;
     writer.finish(Description { source: options.source.clone(), ..Description::of(&dataset) })
+}
+
+/// What is known of a large node task once labels, split and features are written.
+pub(super) struct NodeTask {
+    pub nodes: usize,
+    pub features: usize,
+    pub classes: usize,
+    pub class_names: Vec<String>,
+}
+
+impl NodeTask {
+    /// Builds the graph of the rows of edges, which came from `origin`, writes it and closes the store.
+    ///
+    /// # Errors
+    /// A node id out of range, or a disk that is full.
+    pub fn finish(
+        self,
+        mut writer: Writer,
+        edges: Vec<(u32, u32)>,
+        origin: &Path,
+        options: &Options,
+        watch: &Watch,
+    ) -> Result<Converted> {
+        watch.step("building the graph");
+        let edge_rows = edges.len() as u64;
+        let direction = if options.undirected { Direction::Undirected } else { Direction::Directed };
+        let graph = Graph::from_edges(self.nodes, &edges, None, direction)
+            .map_err(|error| Error::file(origin, error.to_string()))?;
+        drop(edges);
+        watch.step("writing");
+        writer.adjacency(graph.adjacency())?;
+        let description = Description {
+            name: options.name.clone(),
+            classes: self.classes,
+            class_names: self.class_names,
+            edge_rows: Some(edge_rows),
+            source: options.source.clone(),
+            counts: Some(Counts {
+                nodes: self.nodes,
+                directed_edges: graph.directed_edges(),
+                features: self.features,
+                graphs: 1,
+            }),
+            symmetric: options.undirected.then_some(true),
+            ..Description::default()
+        };
+        drop(graph);
+        watch.step("checking");
+        writer.finish(description)?;
+        Ok(Converted::default())
+    }
 }
 
 /// Writes numbers in the precision of the array.

@@ -4,12 +4,12 @@
 //! Large arrays are mapped and copied block by block. The split is the benchmark's: the first 60 % of the nodes train, the
 //! next 20 % validate, the rest test. A row (i, j) lets node i read from node j, as with OGB.
 
-use super::convert::{Converted, Options, Watch, write_floats};
+use super::convert::{Converted, NodeTask, Options, Watch, write_floats};
 use super::{Labels, UNLABELLED};
 use crate::error::{Error, Result};
-use crate::graph::{Direction, Graph, Split};
+use crate::graph::Split;
 use crate::npy::{Element, Npy};
-use crate::store::{Counts, Description, Writer, map_file};
+use crate::store::{Writer, map_file};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -66,28 +66,9 @@ pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) ->
     }
     writer.take(array)?;
 
-    watch.step("building the graph");
     let rows = read_edges(&edges, nodes)?;
-    let edge_rows = rows.len() as u64;
-    let direction = if options.undirected { Direction::Undirected } else { Direction::Directed };
-    let graph =
-        Graph::from_edges(nodes, &rows, None, direction).map_err(|error| Error::file(&edges, error.to_string()))?;
-    drop(rows);
-    watch.step("writing");
-    writer.adjacency(graph.adjacency())?;
-    let description = Description {
-        name: options.name.clone(),
-        classes,
-        edge_rows: Some(edge_rows),
-        source: options.source.clone(),
-        counts: Some(Counts { nodes, directed_edges: graph.directed_edges(), features: cols, graphs: 1 }),
-        symmetric: options.undirected.then_some(true),
-        ..Description::default()
-    };
-    drop(graph);
-    watch.step("checking");
-    writer.finish(description)?;
-    Ok(Converted::default())
+    let node_task = NodeTask { nodes, features: cols, classes, class_names: Vec::new() };
+    node_task.finish(writer, rows, &edges, options, watch)
 }
 
 /// A file below `root`, which may be `processed`, the folder around it, or two above.

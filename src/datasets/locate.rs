@@ -59,22 +59,30 @@ fn directory_by(
     if let Some(directory) = path(DATA_VARIABLE) {
         return Ok(directory);
     }
-    let (cache, asked) = match platform {
-        Platform::Windows => (path("LOCALAPPDATA"), "LOCALAPPDATA"),
-        Platform::Mac => (path("HOME").map(|home| home.join("Library").join("Caches")), "HOME"),
-        // The XDG rules say that a relative path is to be ignored.
-        Platform::Unix => (
-            path("XDG_CACHE_HOME")
-                .filter(|path| path.is_absolute())
-                .or_else(|| path("HOME").map(|home| home.join(".cache"))),
-            "HOME",
-        ),
-    };
-    cache.map(|cache| cache.join("harmonia")).ok_or_else(|| {
+    cache_by(platform, variable).ok_or_else(|| {
+        let asked = if matches!(platform, Platform::Windows) { "LOCALAPPDATA" } else { "HOME" };
         Error::Config(format!(
             "no directory for datasets: {asked} is not set; give one with --data-dir DIR or {DATA_VARIABLE}=DIR"
         ))
     })
+}
+
+/// `harmonia` in the user's cache directory, as the platform has it; `None` where there is no home. Not made.
+pub fn cache_directory() -> Option<PathBuf> {
+    cache_by(Platform::HERE, &|name| std::env::var_os(name))
+}
+
+fn cache_by(platform: Platform, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = match platform {
+        Platform::Windows => path("LOCALAPPDATA"),
+        Platform::Mac => path("HOME").map(|home| home.join("Library").join("Caches")),
+        // The XDG rules say that a relative path is to be ignored.
+        Platform::Unix => path("XDG_CACHE_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| path("HOME").map(|home| home.join(".cache"))),
+    };
+    cache.map(|cache| cache.join("harmonia"))
 }
 
 /// Where a file is kept once it is downloaded.

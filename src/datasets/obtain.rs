@@ -9,8 +9,8 @@ use super::convert::{self, Options, Watch};
 use super::download::{self, Access};
 use super::locate::{self, Raw};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::store::{self, Store};
-use crate::{files, interrupt};
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn places(entry: &Entry, directory: &Path, raw: Option<&Raw>) -> Vec<PathBuf> {
         places.extend(folder.filter(is_raw).and_then(Path::parent).map(|folder| folder.join("store")));
     }
     places.push(directory.join(entry.folder).join("store"));
-    places.extend(files::cache_directory().map(|cache| cache.join(entry.folder).join("store")));
+    places.extend(locate::cache_directory().map(|cache| cache.join(entry.folder).join("store")));
     places
 }
 

@@ -7,12 +7,12 @@
 //! (ogbn-products), every row counts both ways.
 
 use super::archive::Archive;
-use super::convert::{Converted, Options, Watch};
+use super::convert::{Converted, NodeTask, Options, Watch};
 use super::{Labels, text};
 use crate::error::{Error, Result};
-use crate::graph::{Direction, Graph, Split};
+use crate::graph::Split;
 use crate::npy::Element;
-use crate::store::{Counts, Description, Writer};
+use crate::store::Writer;
 use std::path::Path;
 
 /// More classes than any benchmark has: a damaged file.
@@ -58,27 +58,8 @@ pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) ->
 
     let cols = stream_features(&archive, features, nodes, &mut writer, options.half, watch)?;
     let rows = read_edges(&archive, edges, edge_rows, watch)?;
-    watch.step("building the graph");
-    let direction = if options.undirected { Direction::Undirected } else { Direction::Directed };
-    let graph = Graph::from_edges(nodes, &rows, None, direction)
-        .map_err(|error| Error::file(&archive.location(edges), error.to_string()))?;
-    drop(rows);
-    watch.step("writing");
-    writer.adjacency(graph.adjacency())?;
-    let description = Description {
-        name: options.name.clone(),
-        classes,
-        class_names: class_names(&archive, classes)?,
-        edge_rows: Some(edge_rows),
-        source: options.source.clone(),
-        counts: Some(Counts { nodes, directed_edges: graph.directed_edges(), features: cols, graphs: 1 }),
-        symmetric: options.undirected.then_some(true),
-        ..Description::default()
-    };
-    drop(graph);
-    watch.step("checking");
-    writer.finish(description)?;
-    Ok(Converted::default())
+    let node_task = NodeTask { nodes, features: cols, classes, class_names: class_names(&archive, classes)? };
+    node_task.finish(writer, rows, &archive.location(edges), options, watch)
 }
 
 /// A member that holds one number.

@@ -3,6 +3,7 @@
 //! A note in the user's cache directory, never in the store: a store from elsewhere cannot vouch for itself. It names
 //! size, time of the last change and inode of every file; any difference, or no note, means reading everything again.
 
+use crate::datasets::locate::cache_directory;
 use crate::files;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -46,7 +47,7 @@ fn place(directory: &Path) -> Option<PathBuf> {
     let store = fs::canonicalize(directory).ok()?;
     let name = Sha256::digest(store.as_os_str().as_encoded_bytes());
     let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    Some(files::cache_directory()?.join("checked").join(name + ".json"))
+    Some(cache_directory()?.join("checked").join(name + ".json"))
 }
 
 fn listing(directory: &Path) -> Option<Vec<(String, u64, u128, u64)>> {
