@@ -1,7 +1,7 @@
 //! A request to stop, for work that is not a training run: conversions, downloads, generators.
 //!
 //! The command line sets the flag from a signal; long loops ask now and then and give up with
-//! [`Error::Cancelled`](crate::Error::Cancelled), so that what they wrote so far is removed on the way out.
+//! [`Error::Cancelled`], so that what they wrote so far is removed on the way out.
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};

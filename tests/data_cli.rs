@@ -276,6 +276,7 @@ fn raw_files_that_change_are_converted_anew() {
     let output = scratch.train(&["--dataset", "mutag", "--data-dir", "data", "--offline"]);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("col_idx.npy") && message.contains("to have it made again"), "{message}");
 }
 
 fn wait_for(what: &str, ready: impl Fn() -> bool) {

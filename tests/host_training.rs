@@ -11,7 +11,7 @@ use harmonia::device::launcher::Launcher;
 use harmonia::device::{Device, DropoutPlace};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::seed::{Purpose, Stream};
-use harmonia::train::{RunSummary, Session, Silent};
+use harmonia::train::{RunName, RunSummary, Session, Silent};
 use std::sync::atomic::AtomicBool;
 
 /// Both devices compute in f32 and sum in different orders; sixty steps may spread that.
@@ -58,7 +58,9 @@ fn config() -> Config {
 
 fn train<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config) -> (RunSummary, Vec<f32>) {
     let stop = AtomicBool::new(false);
-    Session { device, config, stop: &stop }.run_seed(dataset, 3, None, &mut Silent).unwrap()
+    Session { device, config, stop: &stop }
+        .run_one(dataset, None, RunName { seed: 3, fold: None }, None, &mut Silent)
+        .unwrap()
 }
 
 /// Trains on both and compares parameters and scores.

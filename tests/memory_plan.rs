@@ -14,7 +14,7 @@ use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
 use harmonia::error::Result;
 use harmonia::graph::{Direction, Split};
 use harmonia::model::{Layout, MemoryPlan};
-use harmonia::train::{Session, Silent};
+use harmonia::train::{RunName, Session, Silent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -123,7 +123,7 @@ fn a_run_stays_within_its_plan() {
         let planned = MemoryPlan::new(&device, &layout, &dataset, &config).device_bytes();
         let stop = AtomicBool::new(false);
         let session = Session { device: &device, config: &config, stop: &stop };
-        session.run_seed(&dataset, 0, None, &mut Silent).unwrap();
+        session.run_one(&dataset, None, RunName { seed: 0, fold: None }, None, &mut Silent).unwrap();
         let most = count.most.load(Ordering::Relaxed);
         assert!(most <= planned, "planned {planned}, took {most}: {recipe:?}");
         assert!(planned <= 4 * most, "planned {planned} for {most}: too careful to be of use: {recipe:?}");

@@ -281,7 +281,7 @@ mod tests {
         let values: Array<f16> = [0.5, -1.25, 0.0, 3.0].map(f16::from_f32).into_iter().collect();
         let half = Features::held(2, 2, Values::Half(values)).unwrap();
         assert_eq!(*half.dense(), [0.5, -1.25, 0.0, 3.0]);
-        assert_eq!(*half.rows(&[1..2]).dense(), [0.0, 3.0]);
+        assert_eq!(*half.rows(&[1..2, 0..1]).dense(), [0.0, 3.0, 0.5, -1.25]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The heterophilous graphs of Platonov et al. (Tolokers and its siblings): one `<name>.npz` a dataset.
 //!
-//! Arrays: node_features [n, d], node_labels [n], edges [E, 2] (one row an undirected edge), and train_masks,
-//! val_masks, test_masks [splits, n]. All splits are kept; the first one is in use.
+//! Arrays: node_features (n x d), node_labels (n), edges (E x 2) (one row an undirected edge), and train_masks,
+//! val_masks, test_masks (splits x n). All splits are kept; the first one is in use.
 
 use super::npz::Npz;
 use super::{Dataset, Features, Labels};

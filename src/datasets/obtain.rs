@@ -34,7 +34,7 @@ pub struct Context<'a> {
 pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context) -> Result<PathBuf> {
     let directory = locate::data_directory(data_directory)?;
     let mut raw = locate::find_raw(entry, &directory);
-    if let Some(store) = existing(entry, &directory, raw.as_ref()) {
+    if let Some(store) = existing(entry, &directory, raw.as_ref())? {
         return Ok(store);
     }
     if raw.is_none() {
@@ -47,7 +47,7 @@ pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context)
     let target = writable_place(entry, &directory, &raw)?;
     let lock = Lock::hold(&target, context)?;
     // Another process may have made it while this one waited.
-    if let Some(store) = existing(entry, &directory, Some(&raw)) {
+    if let Some(store) = existing(entry, &directory, Some(&raw))? {
         return Ok(store);
     }
     if target.exists() {
@@ -98,16 +98,34 @@ pub fn fetch(entry: &Entry, directory: &Path, context: &Context) -> Result<()> {
 }
 
 /// A store that is there and as fresh as the raw files, if those are there.
-pub fn existing(entry: &Entry, directory: &Path, raw: Option<&Raw>) -> Option<PathBuf> {
-    places(entry, directory, raw).into_iter().find(|place| fresh(place, entry, raw))
+///
+/// # Errors
+/// There is a damaged store, and no raw files to make it anew from.
+pub fn existing(entry: &Entry, directory: &Path, raw: Option<&Raw>) -> Result<Option<PathBuf>> {
+    for place in places(entry, directory, raw) {
+        match Store::open(&place) {
+            Ok(store) if raw.is_none_or(|raw| is_of(&store, entry, raw)) => return Ok(Some(place)),
+            Err(error) if raw.is_none() && place.exists() => return Err(made_again(error, &place)),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
-fn fresh(place: &Path, entry: &Entry, raw: Option<&Raw>) -> bool {
-    let Ok(store) = Store::open(place) else { return false };
-    let Some(raw) = raw else { return true };
+/// Whether a store was made of these very files.
+fn is_of(store: &Store, entry: &Entry, raw: &Raw) -> bool {
     let Some(source) = &store.meta.source else { return false };
     let same = |path: &PathBuf| convert::stamp(path).is_ok_and(|stamp| source.files.contains(&stamp));
     source.format == entry.format.name() && raw.files.iter().all(same)
+}
+
+fn made_again(error: Error, place: &Path) -> Error {
+    match error {
+        Error::File { path, message } => {
+            Error::File { path, message: format!("{message}; remove {} to have it made again", place.display()) }
+        }
+        error => error,
+    }
 }
 
 /// Where the store of a dataset may be, best place first.
@@ -179,10 +197,5 @@ impl Drop for Lock {
 /// As [`store_of`], or a damaged store.
 pub fn dataset(entry: &Entry, data_directory: Option<&Path>, context: &Context) -> Result<super::Dataset> {
     let place = store_of(entry, data_directory, context)?;
-    store::read(&place).map_err(|error| match error {
-        Error::File { path, message } => {
-            Error::File { path, message: format!("{message}; remove {} to have it made again", place.display()) }
-        }
-        error => error,
-    })
+    store::read(&place).map_err(|error| made_again(error, &place))
 }

@@ -60,7 +60,7 @@ impl Store {
         };
         check_offsets(&adjacency).map_err(in_store)?;
         let nodes = adjacency.rows();
-        let features = features(directory, nodes)?;
+        let features = features(directory, &meta, nodes)?;
         let graph_ptr = match optional("graph_ptr.npy") {
             Some(path) => {
                 MappedArray::open(&path)?.unsigned(nodes as u64)?.into_iter().map(|start| start as usize).collect()
@@ -223,7 +223,7 @@ fn meta(path: &Path) -> Result<Meta> {
     serde_json::from_value(value).map_err(|error| Error::file(path, error.to_string()))
 }
 
-fn features(directory: &Path, nodes: usize) -> Result<Features> {
+fn features(directory: &Path, meta: &Meta, nodes: usize) -> Result<Features> {
     let file = |name: &str| directory.join(name);
     if file("features_ptr.npy").exists() {
         if file("features.npy").exists() {
@@ -239,7 +239,7 @@ fn features(directory: &Path, nodes: usize) -> Result<Features> {
         };
         let wide = || sparse.col_idx.iter().max().map_or(0, |&last| last as usize + 1);
         // The shape of a sparse matrix is in no array: `counts` has it, else the last column that occurs.
-        let cols = meta(&file("meta.json"))?.counts.map_or_else(wide, |counts| counts.features);
+        let cols = meta.counts.map_or_else(wide, |counts| counts.features);
         let in_file = |error: Error| Error::file(&file("features_ptr.npy"), error.to_string());
         return Features::held(nodes, cols, Values::Sparse(sparse)).map_err(in_file);
     }

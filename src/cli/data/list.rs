@@ -33,9 +33,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn state(entry: &Entry, directory: &Path) -> &'static str {
     let raw = locate::find_raw(entry, directory);
     match (obtain::existing(entry, directory, raw.as_ref()), raw) {
-        (Some(_), _) => "cached",
-        (None, Some(_)) => "raw files",
-        (None, None) => "-",
+        (Ok(Some(_)), _) => "cached",
+        (Ok(None), Some(_)) => "raw files",
+        (Ok(None), None) => "-",
+        (Err(_), _) => "damaged",
     }
 }
 
