@@ -76,3 +76,19 @@ pub fn sha256(path: &Path) -> Result<String> {
         }
     }
 }
+
+/// Whether an open file is still the one that `path` names.
+pub fn is_same(file: &std::fs::File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |data: &std::fs::Metadata| (data.dev(), data.ino());
+        matches!((file.metadata(), std::fs::metadata(path)), (Ok(a), Ok(b)) if identity(&a) == identity(&b))
+    }
+    #[cfg(not(unix))]
+    {
+        // There an open file cannot be removed.
+        let _ = (file, path);
+        true
+    }
+}

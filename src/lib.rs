@@ -58,6 +58,7 @@ pub mod report;
 pub mod seed;
 pub mod store;
 pub mod train;
+mod units;
 
 pub use error::{Error, Result};
 pub use model::{FittedModel, fit};

@@ -76,6 +76,9 @@ impl<'a> Npy<'a> {
     /// Not an array, one of another type or order, or fewer elements than promised.
     pub fn parse(bytes: &'a [u8], origin: &Path) -> Result<Npy<'a>> {
         let refused = |found: String| Error::file(origin, format!("expected a .npy array, found {found}"));
+        if header_length(bytes).is_none_or(|length| length > bytes.len().min(LONGEST_HEADER)) {
+            return Err(refused("no .npy header".into()));
+        }
         if header_overflows(bytes) {
             return Err(refused("a shape that no file can hold".into()));
         }
@@ -185,10 +188,23 @@ pub fn header(element: Element, shape: &[usize]) -> Vec<u8> {
     [MAGIC, &(text.len() as u16).to_le_bytes(), &text].concat()
 }
 
+/// Of any array that numpy writes, by far.
+const LONGEST_HEADER: usize = 1 << 16;
+
+/// Bytes a header says it has: the reader makes room for them before it looks.
+fn header_length(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, low, high, ..] => Some(usize::from(*low) | usize::from(*high) << 8),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, length @ ..] => {
+            Some(u32::from_le_bytes(*length.first_chunk()?) as usize)
+        }
+        _ => None,
+    }
+}
+
 /// Whether the product of the numbers in a header overflows; the header reader does not expect that.
 fn header_overflows(bytes: &[u8]) -> bool {
-    const HEADER: usize = 1 << 16;
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(HEADER)]);
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_HEADER)]);
     let tuple =
         |rest: &str| rest.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(s, _)| s.to_string());
     let Some(shape) = text.split_once("shape").and_then(|(_, rest)| tuple(rest)) else { return false };

@@ -188,9 +188,9 @@ fn tables_become_a_store_with_names_and_train() {
     let json: Value = serde_json::from_str(&scratch.train_ok(&[&train[..], &more[..]].concat())).unwrap();
     assert!(json["test"]["accuracy"]["mean"].as_f64().unwrap() > 0.9, "colour is the label: {}", json["test"]);
     let model = harmonia::FittedModel::load(&scratch.path("run/best.safetensors")).unwrap();
-    let scaling = model.scaling.as_ref().unwrap();
+    let Some(harmonia::datasets::Scaling::Columns { mean, .. }) = &model.scaling else { panic!("no scaling") };
     // Training nodes are 0, 3, ..., 57: income is 28.5 + 0.5 on average.
-    assert!((scaling.mean[1] - 29.0).abs() < 1e-3, "{scaling:?}");
+    assert!((mean[1] - 29.0).abs() < 1e-3, "{mean:?}");
     // The model takes features in their own units.
     let dataset = harmonia::store::read(&scratch.path("store")).unwrap();
     let classes = model.predict(&dataset).unwrap();
@@ -277,6 +277,39 @@ fn raw_files_that_change_are_converted_anew() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(message.contains("col_idx.npy") && message.contains("to have it made again"), "{message}");
+}
+
+/// A directory of the user's in the place of a conversion is never removed.
+#[test]
+fn only_what_this_program_converted_is_made_anew() {
+    let scratch = Scratch::new();
+    if !scratch.copy_data("MUTAG") {
+        return;
+    }
+    let place = scratch.path("data/MUTAG/store");
+    harmonia::store::write(&program::small_dataset(), &place).unwrap();
+    let train = ["--dataset", "mutag", "--data-dir", "data", "--offline", "--epochs", "1"];
+    scratch.refused("harmonia-train", &train, &["data/MUTAG/store", "in the way", "--dataset"]);
+    assert_eq!(harmonia::store::read(&place).unwrap().name, "ring");
+    std::fs::remove_dir_all(&place).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("thesis.txt"), "precious").unwrap();
+    scratch.refused("harmonia-train", &train, &["data/MUTAG/store", "in the way"]);
+    assert_eq!(std::fs::read(place.join("thesis.txt")).unwrap(), b"precious");
+}
+
+/// What was done to the features goes with the model.
+#[test]
+fn a_model_of_normalised_rows_takes_rows_as_they_are() {
+    let scratch = Scratch::new();
+    harmonia::store::write(&program::small_dataset(), &scratch.path("ring")).unwrap();
+    scratch.train_ok(&["--dataset", "ring", "--normalise", "row", "--epochs", "3", "--out", "run"]);
+    let model = harmonia::FittedModel::load(&scratch.path("run/best.safetensors")).unwrap();
+    let dataset = harmonia::store::read(&scratch.path("ring")).unwrap();
+    let (scaled, _) = harmonia::datasets::Normalise::Row.apply(&dataset).unwrap();
+    let normalised = harmonia::datasets::Dataset { features: Arc::new(scaled), ..dataset.clone() };
+    let unscaled = harmonia::FittedModel { scaling: None, ..model.clone() };
+    assert_eq!(model.logits(&dataset).unwrap(), unscaled.logits(&normalised).unwrap());
 }
 
 fn wait_for(what: &str, ready: impl Fn() -> bool) {

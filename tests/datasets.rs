@@ -309,7 +309,9 @@ fn ogb_archives_convert_to_the_bits_they_were_made_from() {
         "--as-ogb",
         "products.zip",
     ]);
-    scratch.harmonia_ok(&["data", "convert", "products.zip", "--format", "ogb", "--out", "converted"]);
+    // The folder in the archive says that it is ogbn-products, whatever it is called.
+    std::fs::copy(scratch.path("products.zip"), scratch.path("a.zip")).unwrap();
+    scratch.harmonia_ok(&["data", "convert", "a.zip", "--format", "ogb", "--name", "mine", "--out", "converted"]);
     same_store(&scratch, "direct", "converted");
     let info: Value =
         serde_json::from_str(&scratch.harmonia_ok(&["data", "info", "converted", "--json", "--verify"])).unwrap();
@@ -396,6 +398,12 @@ fn igb_layouts_convert_from_a_directory_and_from_a_tar() {
     assert_eq!([0, 1, 2].map(|part| number(&found["splits"][0][part])), [6000, 2000, 2000]);
     let entries: Vec<_> = std::fs::read_dir(scratch.path("data/IGB-Small")).unwrap().collect();
     assert_eq!(entries.len(), 2, "raw and store, nothing else");
+    let names =
+        std::fs::read_dir(scratch.path("data/IGB-Small/store")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(
+        names.into_iter().all(|name| name == "meta.json" || name.to_string_lossy().ends_with(".npy")),
+        "the store holds no raw files"
+    );
 }
 
 /// The labels of generated data come from walks of known length: a model that may walk finds them, one that may not

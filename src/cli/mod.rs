@@ -10,7 +10,6 @@ mod progress;
 mod settings;
 mod summary;
 mod train;
-mod units;
 mod watch;
 
 use crate::error::{Error, Result};

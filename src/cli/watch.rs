@@ -1,9 +1,9 @@
 //! Progress of downloads, conversions and generators on stderr: a bar on a terminal, a line now and then elsewhere.
 
-use super::units::bytes;
 use crate::datasets::convert::{Report, Watch};
 use crate::datasets::download::{Access, Progress, Stage};
 use crate::datasets::obtain::Context;
+use crate::units::bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::io::IsTerminal;

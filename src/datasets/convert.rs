@@ -24,13 +24,17 @@ pub struct Options {
     pub node_features: tudataset::NodeFeatures,
     /// SMILES: which columns.
     pub columns: smiles::Columns,
+    /// Tables: which files and columns.
+    pub tables: table::Options,
+    /// Files that are read, where the caller knows them; else the input, or the files directly in it.
+    pub files: Vec<PathBuf>,
     /// Where the data come from; made by [`convert`].
     pub source: Option<Source>,
 }
 
 impl Options {
     /// For `meta.json`: a store made with other settings is not the same store.
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let mut words = Vec::new();
         words.extend(self.undirected.then(|| "undirected".to_string()));
         words.extend(self.half.then(|| "f16".to_string()));
@@ -110,7 +114,7 @@ pub fn convert(format: Format, input: &Path, target: &Path, options: &Options, w
             let tables = table::Options {
                 directed: !options.undirected,
                 directory: input.to_path_buf(),
-                ..table::Options::default()
+                ..options.tables.clone()
             };
             (table::load(&options.name, &tables)?, Vec::new())
         }
@@ -209,10 +213,11 @@ fn name_of(input: &Path) -> String {
 /// Files by size and time: enough to notice that they were replaced.
 fn source(format: Format, input: &Path, options: &Options) -> Result<Source> {
     let files: Vec<PathBuf> = match input.is_dir() {
+        _ if !options.files.is_empty() => options.files.clone(),
         false => vec![input.to_path_buf()],
         true => {
-            let archive = Archive::open(input)?;
-            archive.names().iter().map(|name| input.join(name)).collect()
+            let entries = std::fs::read_dir(input).map_err(Error::io("read", input))?;
+            entries.flatten().map(|entry| entry.path()).collect()
         }
     };
     let mut files = files.iter().filter(|path| path.is_file()).map(|path| stamp(path)).collect::<Result<Vec<_>>>()?;

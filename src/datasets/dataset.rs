@@ -23,7 +23,7 @@ pub enum Level {
 /// Class of a unit whose label is not known; no split may hold it.
 pub const UNLABELLED: u32 = u32::MAX;
 /// More classes or features than this are taken for a damaged file.
-const MOST: usize = 1 << 24;
+const MOST: usize = 1 << 20;
 
 /// Labels of all units.
 #[derive(Clone, Debug, PartialEq, Eq)]

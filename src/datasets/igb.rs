@@ -12,6 +12,7 @@ use crate::npy::{Element, Npy};
 use crate::store::{Writer, map_file};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Shares of nodes that train and validate, in order of their ids.
 const TRAIN: f64 = 0.6;
@@ -27,48 +28,58 @@ pub const FILES: [&str; 3] = ["paper/node_feat.npy", "paper/node_label_19.npy", 
 /// A file is missing, damaged, or does not fit the others; nothing is left behind.
 pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) -> Result<Converted> {
     let mut writer = Writer::create(target)?;
-    let extracted;
-    let root = if input.is_dir() {
-        input
-    } else {
-        extracted = super::tarball::extract(input, writer.directory(), &FILES, watch)?;
-        extracted.path()
+    let extracted = match input.is_dir() {
+        true => None,
+        false => Some(super::tarball::extract(input, writer.directory(), &FILES, watch)?),
     };
-    let files = FILES.map(|name| find(root, name));
-    let [features, labels, edges] = files;
+    let root = extracted.as_ref().map_or(input, TempDir::path);
+    let [features, labels, edges] = FILES.map(|name| find(root, name));
     let (features, labels, edges) = (features?, labels?, edges?);
+    let (node_task, rows) = write_nodes(&mut writer, &features, &labels, &edges, options.half, watch)?;
+    if let Some(directory) = extracted {
+        // Before the store takes its place: it must not take the raw files along.
+        directory.close().map_err(Error::io("remove", &features))?;
+    }
+    node_task.finish(writer, rows, &edges, options, watch)
+}
 
-    let x = map_file(&features)?;
-    let x = Npy::parse(&x, &features)?;
+/// Writes labels, split and features, and reads the edges.
+fn write_nodes(
+    writer: &mut Writer,
+    features: &Path,
+    labels: &Path,
+    edges: &Path,
+    half: bool,
+    watch: &Watch,
+) -> Result<(NodeTask, Vec<(u32, u32)>)> {
+    let x = map_file(features)?;
+    let x = Npy::parse(&x, features)?;
     let Some((nodes, cols)) = x.matrix().filter(|_| matches!(x.element, Element::F16 | Element::F32)) else {
         let message =
             format!("expected nodes x features in f32 or f16, found shape {:?} of {}", x.shape, x.element.code());
-        return Err(Error::file(&features, message));
+        return Err(Error::file(features, message));
     };
-    if nodes == 0 || nodes >= u32::MAX as usize {
-        return Err(Error::file(&features, format!("{nodes} nodes: expected 1 to {}", u32::MAX - 1)));
+    if nodes == 0 || cols == 0 || nodes >= u32::MAX as usize {
+        return Err(Error::file(features, format!("{nodes} nodes x {cols} features: expected 1 to {}", u32::MAX - 1)));
     }
-    let ids = read_labels(&labels, nodes)?;
+    let ids = read_labels(labels, nodes)?;
     let classes = ids.iter().filter(|&&id| id != UNLABELLED).max().map_or(0, |&last| last as usize + 1).max(2);
     let split = split(nodes, &ids);
     writer.labels(&Labels::Classes { ids, classes })?;
     writer.splits(&[split], nodes)?;
 
-    let half = options.half || x.element == Element::F16;
+    let half = half || x.element == Element::F16;
     let element = if half { Element::F16 } else { Element::F32 };
     let mut array = writer.stream("features.npy", element, &[nodes, cols])?;
     let row = cols * x.element.bytes();
-    for (block, bytes) in x.data.chunks((BLOCK * row).max(1)).enumerate() {
+    for (block, bytes) in x.data.chunks(BLOCK * row).enumerate() {
         crate::interrupt::check()?;
-        let part = Npy { shape: vec![bytes.len() / row.max(1), cols], data: bytes, ..x.clone() };
-        write_floats(&mut array, &part.floats(), half, &features)?;
+        let part = Npy { shape: vec![bytes.len() / row, cols], data: bytes, ..x.clone() };
+        write_floats(&mut array, &part.floats(), half, features)?;
         watch.progress("features", (block * BLOCK) as u64, nodes as u64);
     }
     writer.take(array)?;
-
-    let rows = read_edges(&edges, nodes)?;
-    let node_task = NodeTask { nodes, features: cols, classes, class_names: Vec::new() };
-    node_task.finish(writer, rows, &edges, options, watch)
+    Ok((NodeTask { nodes, features: cols, classes, class_names: Vec::new() }, read_edges(edges, nodes)?))
 }
 
 /// A file below `root`, which may be `processed`, the folder around it, or two above.

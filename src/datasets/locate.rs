@@ -115,12 +115,7 @@ pub fn find_raw(entry: &Entry, directory: &Path) -> Option<Raw> {
     })
 }
 
-/// Where files should be put that are not there; empty when the dataset is present in any layout.
-pub fn missing(entry: &Entry, directory: &Path) -> Vec<PathBuf> {
-    missing_files(entry, directory).into_iter().map(|file| target(entry, directory, file)).collect()
-}
-
-/// The files behind [`missing`].
+/// What has to be fetched; nothing when the dataset is present in any layout.
 pub(crate) fn missing_files<'a>(entry: &'a Entry, directory: &Path) -> Vec<&'a RemoteFile> {
     if find_raw(entry, directory).is_some() {
         return Vec::new();
@@ -192,7 +187,7 @@ mod tests {
             // Of all places, the one that exists: `cora` and `Cora` are one directory on some systems.
             assert_eq!(raw.path.canonicalize().unwrap(), home.path().join(place).canonicalize().unwrap());
             assert_eq!(raw.files.len(), 8);
-            assert_eq!(missing(cora, home.path()), Vec::<PathBuf>::new());
+            assert!(missing_files(cora, home.path()).is_empty());
         }
     }
 
@@ -225,11 +220,12 @@ mod tests {
     fn only_files_that_are_not_there_are_missing() {
         let home = tempfile::tempdir().unwrap();
         let cora = find("cora").unwrap();
-        assert_eq!(missing(cora, home.path()).len(), 8);
+        assert_eq!(missing_files(cora, home.path()).len(), 8);
         touch(&home.path().join("Cora/raw/ind.cora.x"));
         // A directory is no file.
         std::fs::create_dir_all(home.path().join("Cora/raw/ind.cora.y")).unwrap();
-        let missing = missing(cora, home.path());
+        let missing: Vec<PathBuf> =
+            missing_files(cora, home.path()).into_iter().map(|file| target(cora, home.path(), file)).collect();
         assert_eq!(missing.len(), 7);
         assert!(missing.contains(&home.path().join("Cora").join("raw").join("ind.cora.y")), "{missing:?}");
     }

@@ -21,13 +21,19 @@ pub enum Normalise {
     Standardise,
 }
 
-/// What was done to each column: (x - mean) / deviation.
+/// What was done to X, kept with the model so that it takes features in their own units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Scaling {
-    /// Of each column, over the training nodes.
-    pub mean: Vec<f32>,
-    /// Of each column; 1 where all training values are equal.
-    pub deviation: Vec<f32>,
+#[serde(rename_all = "lowercase")]
+pub enum Scaling {
+    /// Every row divided by its sum.
+    Rows,
+    /// (x - mean) / deviation, column by column.
+    Columns {
+        /// Over the training nodes.
+        mean: Vec<f32>,
+        /// Over the training nodes; 1 where all their values are equal.
+        deviation: Vec<f32>,
+    },
 }
 
 impl Normalise {
@@ -36,16 +42,14 @@ impl Normalise {
     /// # Errors
     /// A result that is not finite: rows of mixed signs can sum to almost nothing.
     pub fn apply(self, dataset: &Dataset) -> Result<(Features, Option<Scaling>)> {
-        let features = match self {
+        let scaling = match self {
             Normalise::None => return Ok(((*dataset.features).clone(), None)),
-            Normalise::Row => (by_row(&dataset.features)?, None),
-            Normalise::Standardise => {
-                let scaling = Scaling::of(dataset);
-                (scaling.apply(&dataset.features)?, Some(scaling))
-            }
+            Normalise::Row => Scaling::Rows,
+            Normalise::Standardise => Scaling::of_columns(dataset),
         };
-        features.0.check().map_err(|error| Error::Data(format!("after normalising ({self:?}), {error}")))?;
-        Ok(features)
+        let features = scaling.apply(&dataset.features)?;
+        features.check().map_err(|error| Error::Data(format!("after normalising ({self:?}), {error}")))?;
+        Ok((features, Some(scaling)))
     }
 }
 
@@ -62,7 +66,7 @@ fn by_row(features: &Features) -> Result<Features> {
 
 impl Scaling {
     /// Means and deviations over the nodes that the training units are, or are made of.
-    pub fn of(dataset: &Dataset) -> Scaling {
+    fn of_columns(dataset: &Dataset) -> Scaling {
         let features = &dataset.features;
         let nodes: Vec<usize> = match dataset.level {
             Level::Node => dataset.split.train.iter().map(|&unit| unit as usize).collect(),
@@ -91,30 +95,37 @@ impl Scaling {
         let mean: Vec<f64> = sums(&|_, x| f64::from(x)).into_iter().map(|sum| sum / count).collect();
         let variance = sums(&|k, x| (f64::from(x) - mean[k]).powi(2));
         let deviation = variance.into_iter().map(|sum| (sum / count).sqrt() as f32);
-        Scaling {
+        Scaling::Columns {
             // A column that does not vary would be divided by nothing.
             deviation: deviation.map(|deviation| if deviation > f32::MIN_POSITIVE { deviation } else { 1.0 }).collect(),
             mean: mean.into_iter().map(|mean| mean as f32).collect(),
         }
     }
 
-    /// Features in units of the deviations.
+    /// Features rescaled.
     ///
     /// # Errors
     /// Another number of columns.
     pub fn apply(&self, features: &Features) -> Result<Features> {
-        if self.mean.len() != features.cols || self.deviation.len() != features.cols {
-            let (expected, found) = (self.mean.len(), features.cols);
-            return Err(Error::Data(format!("the scaling is of {expected} features, the dataset has {found}")));
+        match self {
+            Scaling::Rows => by_row(features),
+            Scaling::Columns { mean, deviation } => by_column(features, mean, deviation),
         }
-        let mut values = features.dense().into_owned();
-        values.par_chunks_mut(features.cols.max(1)).with_min_len(1 << 8).for_each(|row| {
-            for ((value, mean), deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
-                *value = (*value - mean) / deviation;
-            }
-        });
-        Features::new(features.rows, features.cols, values)
     }
+}
+
+fn by_column(features: &Features, mean: &[f32], deviation: &[f32]) -> Result<Features> {
+    if mean.len() != features.cols || deviation.len() != features.cols {
+        let (expected, found) = (mean.len(), features.cols);
+        return Err(Error::Data(format!("the scaling is of {expected} features, the dataset has {found}")));
+    }
+    let mut values = features.dense().into_owned();
+    values.par_chunks_mut(features.cols.max(1)).with_min_len(1 << 8).for_each(|row| {
+        for ((value, mean), deviation) in row.iter_mut().zip(mean).zip(deviation) {
+            *value = (*value - mean) / deviation;
+        }
+    });
+    Features::new(features.rows, features.cols, values)
 }
 
 #[cfg(test)]
@@ -134,15 +145,14 @@ mod tests {
     #[test]
     fn standardising_knows_the_training_nodes_only() {
         let (features, scaling) = Normalise::Standardise.apply(&dataset()).unwrap();
-        let scaling = scaling.unwrap();
-        assert_eq!((scaling.mean, scaling.deviation), (vec![2.0, 5.0], vec![1.0, 1.0]));
+        assert_eq!(scaling, Some(Scaling::Columns { mean: vec![2.0, 5.0], deviation: vec![1.0, 1.0] }));
         assert_eq!(*features.dense(), [-1.0, 0.0, 1.0, 0.0, 98.0, 1.0, -52.0, -5.0]);
     }
 
     #[test]
     fn rows_sum_to_one() {
         let (features, scaling) = Normalise::Row.apply(&dataset()).unwrap();
-        assert!(scaling.is_none());
+        assert_eq!(scaling, Some(Scaling::Rows));
         assert!(features.dense().chunks(2).all(|row| (row[0] + row[1] - 1.0).abs() < 1e-6));
     }
 }

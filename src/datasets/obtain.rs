@@ -9,11 +9,13 @@ use super::convert::{self, Options, Watch};
 use super::download::{self, Access};
 use super::locate::{self, Raw};
 use crate::error::{Error, Result};
-use crate::interrupt;
 use crate::store::{self, Store};
+use crate::{files, interrupt};
 use std::fs::File;
-use std::io::IsTerminal;
+use std::io::{BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// What the caller hears of and decides.
 pub struct Context<'a> {
@@ -50,15 +52,56 @@ pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context)
     if let Some(store) = existing(entry, &directory, Some(&raw))? {
         return Ok(store);
     }
-    if target.exists() {
-        // Of other files than those that are there now, or of an older version.
-        std::fs::remove_dir_all(&target).map_err(Error::io("remove", &target))?;
-    }
+    let replaced = Replaced::aside(&target)?;
     (context.note)(&format!("converting {} once, to {}", raw.path.display(), target.display()));
-    let converted = convert::convert(entry.format, &raw.path, &target, &options(entry), &context.watch)?;
+    let options = Options { files: raw.files.clone(), ..options(entry) };
+    let converted = convert::convert(entry.format, &raw.path, &target, &options, &context.watch)?;
+    replaced.remove();
     drop(lock);
     report_skipped(&converted.skipped, context.note);
     Ok(target)
+}
+
+/// A store that is about to be made anew, put aside; put back when dropped, unless it was removed.
+struct Replaced {
+    target: PathBuf,
+    aside: Option<PathBuf>,
+}
+
+impl Replaced {
+    /// Moves what is at `target` away, if anything is.
+    ///
+    /// # Errors
+    /// It is no conversion of ours: nothing else is ever removed.
+    fn aside(target: &Path) -> Result<Replaced> {
+        if !target.exists() {
+            return Ok(Replaced { target: target.to_path_buf(), aside: None });
+        }
+        if !store::is_conversion(target) {
+            let message = "is in the way of a converted dataset, and is not one that this program made of raw files; move it \
+                           away, or train on it with --dataset and its path";
+            return Err(Error::file(target, message));
+        }
+        let aside = target.with_extension("old");
+        let _ = std::fs::remove_dir_all(&aside);
+        std::fs::rename(target, &aside).map_err(Error::io("rename", target))?;
+        Ok(Replaced { target: target.to_path_buf(), aside: Some(aside) })
+    }
+
+    fn remove(mut self) {
+        if let Some(aside) = self.aside.take() {
+            // Best effort: the next conversion removes it.
+            let _ = std::fs::remove_dir_all(aside);
+        }
+    }
+}
+
+impl Drop for Replaced {
+    fn drop(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            let _ = std::fs::rename(aside, &self.target);
+        }
+    }
 }
 
 /// Says which rows were left out, the first few in full.
@@ -88,13 +131,46 @@ pub fn options(entry: &Entry) -> Options {
 /// No consent, no network, or files that are not what they should be.
 pub fn fetch(entry: &Entry, directory: &Path, context: &Context) -> Result<()> {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stderr().lock());
-    if !download::consent(entry, directory, &context.access, &mut input, terminal, &mut output)? {
+    let mut input = BufReader::new(Answer { received: None });
+    let allowed = download::consent(entry, directory, &context.access, &mut input, terminal, &mut std::io::stderr());
+    interrupt::check()?;
+    if !allowed? {
         return Err(Error::Config(format!("{} was not downloaded", entry.name)));
     }
-    drop((input, output));
     download::fetch(entry, directory, &context.access, context.download)?;
     Ok(())
+}
+
+/// A line from the terminal that can be interrupted: another thread waits for it.
+struct Answer {
+    received: Option<Receiver<String>>,
+}
+
+impl Read for Answer {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let received = self.received.get_or_insert_with(|| {
+            let (sender, received) = channel();
+            std::thread::spawn(move || {
+                let mut line = String::new();
+                // No answer is no consent.
+                let _ = std::io::stdin().read_line(&mut line);
+                let _ = sender.send(line);
+            });
+            received
+        });
+        loop {
+            interrupt::check().map_err(|error| std::io::Error::other(error.to_string()))?;
+            match received.recv_timeout(Duration::from_millis(50)) {
+                Ok(line) => {
+                    let bytes = line.len().min(buffer.len());
+                    buffer[..bytes].copy_from_slice(&line.as_bytes()[..bytes]);
+                    return Ok(bytes);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            }
+        }
+    }
 }
 
 /// A store that is there and as fresh as the raw files, if those are there.
@@ -116,7 +192,7 @@ pub fn existing(entry: &Entry, directory: &Path, raw: Option<&Raw>) -> Result<Op
 fn is_of(store: &Store, entry: &Entry, raw: &Raw) -> bool {
     let Some(source) = &store.meta.source else { return false };
     let same = |path: &PathBuf| convert::stamp(path).is_ok_and(|stamp| source.files.contains(&stamp));
-    source.format == entry.format.name() && raw.files.iter().all(same)
+    source.format == entry.format.name() && source.options == options(entry).words() && raw.files.iter().all(same)
 }
 
 fn made_again(error: Error, place: &Path) -> Error {
@@ -165,20 +241,22 @@ impl Lock {
     /// Waits for any other process that is making the same store.
     fn hold(target: &Path, context: &Context) -> Result<Lock> {
         let path = target.with_extension("lock");
-        let file = File::create(&path).map_err(Error::io("write", &path))?;
         let mut told = false;
         loop {
+            let file = File::create(&path).map_err(Error::io("write", &path))?;
             match file.try_lock() {
+                // Whoever held it may have removed it: then others lock another file of that name.
+                Ok(()) if files::is_same(&file, &path) => return Ok(Lock { path, _file: file }),
                 // A file system without locks: renaming still keeps stores whole.
-                Ok(()) | Err(std::fs::TryLockError::Error(_)) => return Ok(Lock { path, _file: file }),
-                Err(std::fs::TryLockError::WouldBlock) => {}
+                Err(std::fs::TryLockError::Error(_)) => return Ok(Lock { path, _file: file }),
+                Ok(()) | Err(std::fs::TryLockError::WouldBlock) => {}
             }
             if !told {
                 (context.note)(&format!("waiting for another process that is making {}", target.display()));
                 told = true;
             }
             interrupt::check()?;
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
 }

@@ -53,13 +53,25 @@ pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) ->
     writer.labels(&Labels::Classes { ids, classes })?;
     let part = |name: &str| all_integers(&archive, name, last, false, u64::MAX, watch);
     let split = Split { train: part(train)?, valid: part(valid)?, test: part(test)? };
-    split.check(nodes).map_err(|error| Error::file(&archive.location(train), error.to_string()))?;
+    let folder = archive.location(train);
+    let folder = folder.parent().unwrap_or(archive.path());
+    split.check(nodes).map_err(|error| Error::file(folder, error.to_string()))?;
     writer.splits(&[split], nodes)?;
 
     let cols = stream_features(&archive, features, nodes, &mut writer, options.half, watch)?;
     let rows = read_edges(&archive, edges, edge_rows, watch)?;
     let node_task = NodeTask { nodes, features: cols, classes, class_names: class_names(&archive, classes)? };
     node_task.finish(writer, rows, &archive.location(edges), options, watch)
+}
+
+/// Whether the benchmark itself reads every row both ways: of its sets that convert here, ogbn-products. Told by the
+/// name of the file, or by the folder in the archive.
+pub fn adds_inverse_edges(input: &Path) -> bool {
+    let products = |name: &str| name.to_lowercase().ends_with("products");
+    let file = input.file_stem().is_some_and(|stem| products(&stem.to_string_lossy()));
+    let folder =
+        || Archive::open(input).is_ok_and(|a| a.names().iter().any(|n| n.split('/').next().is_some_and(products)));
+    file || folder()
 }
 
 /// A member that holds one number.

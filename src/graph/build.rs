@@ -49,7 +49,7 @@ pub(super) fn compress<W: Weight>(
     let expected = edges.len() * (1 + usize::from(both_ways));
     let buckets = expected.div_ceil(BUCKET_ENTRIES).clamp(1, MOST_BUCKETS).next_power_of_two();
     // A power of two of rows a bucket, so that finding it is a shift.
-    let shift = rows.div_ceil(buckets).next_power_of_two().trailing_zeros();
+    let shift = rows.div_ceil(buckets).next_power_of_two().trailing_zeros().min(31);
     let buckets = ((rows.max(1) - 1) >> shift) + 1;
     let chunk = edges.len().div_ceil(MOST_CHUNKS).max(CHUNK_EDGES);
     let dealt = deal(edges, &weight, both_ways, chunk, buckets, shift);

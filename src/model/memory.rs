@@ -2,7 +2,7 @@
 
 use super::Layout;
 use crate::config::Config;
-use crate::datasets::{Dataset, Level, Objective};
+use crate::datasets::{Dataset, Level, Objective, Values};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::graph::Transition;
@@ -93,8 +93,13 @@ impl MemoryPlan {
         if device.copies() {
             on_device.insert(0, ("features, copied", matrix));
             on_device.insert(1, ("walk, copied", walk(batch.nodes, batch.entries)));
+            if !matches!(dataset.features.values(), Values::Dense(_)) {
+                host.push(("features, widened to copy", matrix));
+            }
         } else {
-            host.push(("feature codes, at most", dataset.features.rows * dataset.features.cols));
+            // Codes take a byte; sparse rows with too many values for codes are made dense.
+            let bytes = if matches!(dataset.features.values(), Values::Sparse(_)) { float } else { 1 };
+            host.push(("features as read, at most", bytes * dataset.features.rows * dataset.features.cols));
         }
         MemoryPlan { host, device: on_device }
     }

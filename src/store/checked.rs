@@ -10,11 +10,14 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Of the checks: notes of other ones do not count.
+const VERSION: u32 = 1;
 /// Smaller stores are read through in no time, each time.
 const WORTH_A_NOTE: u64 = 64 << 20;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Note {
+    version: u32,
     store: PathBuf,
     symmetric: bool,
     /// (name, bytes, nanoseconds, inode) of every file.
@@ -25,7 +28,8 @@ struct Note {
 pub fn recall(directory: &Path) -> Option<bool> {
     let note = fs::read(place(directory)?).ok()?;
     let note: Note = serde_json::from_slice(&note).ok()?;
-    (note.files == listing(directory)? && note.store == fs::canonicalize(directory).ok()?).then_some(note.symmetric)
+    let same = note.version == VERSION && note.store == fs::canonicalize(directory).ok()?;
+    (same && note.files == listing(directory)?).then_some(note.symmetric)
 }
 
 /// Notes that `directory` is sound. Best effort: without a note it is only read again.
@@ -35,7 +39,7 @@ pub fn remember(directory: &Path, symmetric: bool) {
         if files.iter().map(|(_, bytes, ..)| bytes).sum::<u64>() < WORTH_A_NOTE {
             return None;
         }
-        let note = Note { store: fs::canonicalize(directory).ok()?, symmetric, files };
+        let note = Note { version: VERSION, store: fs::canonicalize(directory).ok()?, symmetric, files };
         let path = place(directory)?;
         fs::create_dir_all(path.parent()?).ok()?;
         files::write_atomic(&path, &serde_json::to_vec(&note).ok()?).ok()
@@ -45,8 +49,7 @@ pub fn remember(directory: &Path, symmetric: bool) {
 
 fn place(directory: &Path) -> Option<PathBuf> {
     let store = fs::canonicalize(directory).ok()?;
-    let name = Sha256::digest(store.as_os_str().as_encoded_bytes());
-    let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let name = files::hex(&Sha256::digest(store.as_os_str().as_encoded_bytes()));
     Some(cache_directory()?.join("checked").join(name + ".json"))
 }
 

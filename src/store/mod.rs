@@ -33,7 +33,7 @@ mod reader;
 mod writer;
 
 pub(crate) use map::map as map_file;
-pub use reader::{Store, Verified};
+pub use reader::{Store, Verified, is_conversion};
 pub use writer::{ArrayWriter, Description, Stored, Writer};
 
 use crate::datasets::{Dataset, Labels, Level};

@@ -45,7 +45,12 @@ impl Store {
                            --dataset NAME --data-dir DIR, other data is made a store by harmonia data convert";
             return Err(Error::file(directory, message));
         }
-        let meta = meta(&file("meta.json"))?;
+        Store::open_as(directory, meta(&file("meta.json"))?)
+    }
+
+    /// Opens the arrays of a directory that are described by `meta`.
+    pub(super) fn open_as(directory: &Path, meta: Meta) -> Result<Store> {
+        let file = |name: &str| directory.join(name);
         refuse_unknown_arrays(directory)?;
         let in_store = |error: Error| Error::file(directory, error.to_string());
         let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
@@ -60,6 +65,9 @@ impl Store {
         };
         check_offsets(&adjacency).map_err(in_store)?;
         let nodes = adjacency.rows();
+        if nodes == 0 {
+            return Err(Error::file(&file("row_ptr.npy"), "describes no nodes: a dataset needs at least one"));
+        }
         let features = features(directory, &meta, nodes)?;
         let graph_ptr = match optional("graph_ptr.npy") {
             Some(path) => {
@@ -186,6 +194,18 @@ impl Store {
             })
             .collect()
     }
+}
+
+/// Whether a directory is a store that was converted from raw files, damaged or not: only such a one may be made anew.
+pub fn is_conversion(directory: &Path) -> bool {
+    let text = std::fs::read(directory.join("meta.json")).ok();
+    let value: Option<serde_json::Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
+    value.is_some_and(|value| {
+        let version = value["version"].as_u64();
+        value["format"] == FORMAT
+            && version.is_some_and(|version| version <= VERSION.into())
+            && value["source"].is_object()
+    })
 }
 
 /// A misspelt optional file would be ignored without a word.

@@ -39,6 +39,63 @@ fn what_is_written_reads_back_equal() {
 }
 
 #[test]
+fn what_we_write_is_mapped_in_every_form_and_survives() {
+    let root = tempfile::tempdir().unwrap();
+    let mut original = dataset(true, Level::Node);
+    original.node_names = (0..5).map(|i| format!("node {i}")).collect();
+    let split = |train: u32, valid: u32| Split { train: vec![train], valid: vec![valid], test: vec![] };
+    original.own_splits = vec![split(1, 0), split(4, 2)];
+    let wide = Features::new(5, 400, (0..2000).map(|v| if v % 99 == 7 { v as f32 } else { 0.0 }).collect()).unwrap();
+    for (name, features) in [
+        ("dense", (*original.features).clone()),
+        ("half", (*original.features).clone().halved().unwrap()),
+        ("sparse", wide.compact()),
+    ] {
+        let path = root.path().join(name);
+        original.features = std::sync::Arc::new(features);
+        original.feature_names = (0..original.features.cols).map(|k| format!("x{k}")).collect();
+        write(&original, &path).unwrap();
+        let found = read(&path).unwrap();
+        assert_eq!((&found.features, &found.own_splits), (&original.features, &original.own_splits), "{name}");
+        assert_eq!((&found.split, &found.node_names), (&original.own_splits[0], &original.node_names));
+        let adjacency = found.graph.adjacency();
+        assert!(adjacency.row_ptr.is_mapped() && adjacency.col_idx.is_mapped(), "{name}");
+        assert!(match found.features.values() {
+            crate::datasets::Values::Dense(values) => values.is_mapped(),
+            crate::datasets::Values::Half(values) => values.is_mapped(),
+            crate::datasets::Values::Sparse(sparse) => sparse.values.is_mapped() && sparse.col_idx.is_mapped(),
+        });
+        let verified = Store::verify(&path).unwrap();
+        assert!(
+            verified.len() >= 6 && verified.iter().all(|file| file.expected.as_ref() == Some(&file.found)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_store_is_checked_before_it_has_a_name() {
+    let root = tempfile::tempdir().unwrap();
+    let mut broken = dataset(true, Level::Node);
+    broken.feature_names.push("one too many".into());
+    let error = write(&broken, &root.path().join("s")).unwrap_err().to_string();
+    assert!(error.contains("s/meta.json") && error.contains("feature_names has 3 entries, expected 2"), "{error}");
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+    // While it is written there is no meta.json; a second writer leaves the first one's directory alone.
+    let writer = Writer::create(&root.path().join("s")).unwrap();
+    let other = Writer::create(&root.path().join("s")).unwrap();
+    assert!(writer.directory().exists() && !writer.directory().join("meta.json").exists());
+    drop(other);
+    assert!(writer.directory().exists());
+    // What a killed writer left is removed by the next.
+    let abandoned = root.path().join(".s.writing-abc");
+    std::fs::create_dir(&abandoned).unwrap();
+    std::fs::write(abandoned.join("lock"), "").unwrap();
+    drop(Writer::create(&root.path().join("s")).unwrap());
+    assert!(!abandoned.exists() && writer.directory().exists());
+}
+
+#[test]
 fn multi_label_stores_keep_their_bits() {
     let root = tempfile::tempdir().unwrap();
     let mut original = dataset(false, Level::Graph);

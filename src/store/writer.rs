@@ -96,9 +96,11 @@ impl Writer {
             .map_err(|error| std::io::Error::from(error.kind()))
             .map_err(Error::io("create a directory in", parent))?;
         let path = lock_path(temporary.path());
-        let lock = File::create(&path).map_err(Error::io("write", &path))?;
-        // Where a file system knows no locks, an abandoned directory stays; nothing worse.
+        let unlocked = path.with_extension("new");
+        let lock = File::create(&unlocked).map_err(Error::io("write", &unlocked))?;
+        // Locked before it has its name: no other writer ever sees it free while this one is at work.
         let _ = lock.try_lock();
+        std::fs::rename(&unlocked, &path).map_err(Error::io("write", &path))?;
         Ok(Writer { target: target.to_path_buf(), temporary, _lock: lock, checksums: BTreeMap::new() })
     }
 
@@ -286,7 +288,6 @@ impl Writer {
         };
         let (temporary, target) = (self.temporary.path(), &self.target);
         let text = serde_json::to_string_pretty(&meta).map_err(|error| Error::file(target, error.to_string()))?;
-        files::write_atomic(&temporary.join("meta.json"), text.as_bytes())?;
         // The message names the place the user knows.
         let in_place = |error: Error| match error {
             Error::File { path, message } => Error::File {
@@ -295,16 +296,18 @@ impl Writer {
             },
             error => error,
         };
-        let dataset = Store::open(temporary).and_then(Store::read_through).map_err(in_place)?;
+        let dataset = Store::open_as(temporary, meta).and_then(Store::read_through).map_err(in_place)?;
         let symmetric = dataset.graph.is_symmetric();
         drop(dataset);
         crate::interrupt::check()?;
-        // The lock goes first: it is not part of a store.
-        let _ = std::fs::remove_file(lock_path(temporary));
+        // Last of all: without it a directory is no store.
+        files::write_atomic(&temporary.join("meta.json"), text.as_bytes())?;
         std::fs::rename(temporary, target).map_err(|error| match target.exists() {
             true => Error::file(target, "was made by another process meanwhile; it is left as it is"),
             false => Error::io("create", target)(error),
         })?;
+        // Only now: until it had its place, the lock kept other writers from taking it for abandoned.
+        let _ = std::fs::remove_file(lock_path(target));
         checked::remember(target, symmetric);
         Ok(())
     }
@@ -346,12 +349,12 @@ fn lock_path(directory: &Path) -> PathBuf {
     directory.join("lock")
 }
 
-/// Removes what killed writers of the same store left. A writer at work holds a lock on its own.
+/// Removes what killed writers of the same store left: their lock is there and nobody holds it.
 fn remove_abandoned(parent: &Path, prefix: &str) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
-            let held = File::open(lock_path(&entry.path())).is_ok_and(|lock| lock.try_lock().is_err());
-            if !held {
+            let free = File::open(lock_path(&entry.path())).is_ok_and(|lock| lock.try_lock().is_ok());
+            if free {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }

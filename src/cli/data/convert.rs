@@ -1,12 +1,12 @@
 //! `harmonia data convert`.
 
-use crate::cli::units::{bytes, thousands};
 use crate::cli::{machine, say, watch};
 use crate::datasets::catalogue::Format;
 use crate::datasets::convert::{self, Options};
-use crate::datasets::{obtain, smiles, tudataset};
-use crate::error::{Error, Result};
+use crate::datasets::{obtain, ogb, smiles, table, tudataset};
+use crate::error::{Error, Result, suggestion};
 use crate::store::Store;
+use crate::units::{bytes, thousands};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -43,6 +43,15 @@ pub struct Arguments {
     /// SMILES: column of the labels [default: guessed from its name]
     #[arg(long, value_name = "COLUMN")]
     label_column: Option<String>,
+    /// Table: a file by its role, as in edges=links.csv; may be repeated
+    #[arg(long, value_name = "ROLE=FILE")]
+    table: Vec<String>,
+    /// Table: a column by its role, as in source=from; may be repeated
+    #[arg(long, value_name = "ROLE=NAME")]
+    column: Vec<String>,
+    /// Table: a column to leave out; may be repeated
+    #[arg(long, value_name = "NAME")]
+    ignore: Vec<String>,
     /// Threads (0: one a core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -62,12 +71,15 @@ enum Columns {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let format: Format = arguments.format.parse()?;
+    if arguments.directed && !matches!(format, Format::Ogb | Format::Igb | Format::Table) {
+        return Err(Error::Config(format!("--directed: edges of the format {format} have no direction")));
+    }
     if arguments.out.exists() {
         return Err(Error::file(&arguments.out, "already exists; remove it or choose another --out"));
     }
     let options = Options {
         name: arguments.name.clone().unwrap_or_default(),
-        undirected: !arguments.directed && (arguments.undirected || undirected_by_default(format, arguments)),
+        undirected: !arguments.directed && (arguments.undirected || undirected_by_default(format, &arguments.input)),
         half: arguments.f16,
         node_features: match arguments.features {
             Columns::Default => tudataset::NodeFeatures::Default,
@@ -75,8 +87,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             Columns::Attributes => tudataset::NodeFeatures::Attributes,
             Columns::Both => tudataset::NodeFeatures::Both,
         },
+        tables: tables(arguments)?,
         columns: smiles::Columns { smiles: arguments.smiles_column.clone(), label: arguments.label_column.clone() },
-        source: None,
+        ..Options::default()
     };
     let start = Instant::now();
     let converted = machine::with_threads(arguments.threads, || {
@@ -88,11 +101,60 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     say(&format!("{}, {:.1} s\n", described(&arguments.out)?, start.elapsed().as_secs_f64()))
 }
 
-fn undirected_by_default(format: Format, arguments: &Arguments) -> bool {
-    let name = arguments.name.clone().unwrap_or_else(|| {
-        arguments.input.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
-    });
-    format == Format::Table || (format == Format::Ogb && name.to_lowercase().ends_with("products"))
+/// Files and columns of tables that are not called as the format has it.
+fn tables(arguments: &Arguments) -> Result<table::Options> {
+    let mut options = table::Options::default();
+    options.columns.ignore.clone_from(&arguments.ignore);
+    for (flag, assignments) in [("--table", &arguments.table), ("--column", &arguments.column)] {
+        for assignment in assignments {
+            let (role, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+            let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
+            let files = [
+                ("edges", edges),
+                ("nodes", nodes),
+                ("features", features),
+                ("labels", labels),
+                ("splits", splits),
+                ("graphs", graphs),
+            ];
+            let columns = [
+                ("source", &mut columns.source),
+                ("target", &mut columns.target),
+                ("weight", &mut columns.weight),
+                ("id", &mut columns.id),
+                ("label", &mut columns.label),
+                ("split", &mut columns.split),
+                ("graph", &mut columns.graph),
+            ];
+            let roles: Vec<&str> = match flag {
+                "--table" => files.iter().map(|(role, _)| *role).collect(),
+                _ => columns.iter().map(|(role, _)| *role).collect(),
+            };
+            if !roles.contains(&role) || value.is_empty() {
+                return Err(Error::Config(format!(
+                    "{flag} {assignment}: expected ROLE={}, ROLE one of {}{}",
+                    if flag == "--table" { "FILE" } else { "NAME" },
+                    roles.join(", "),
+                    suggestion(role, roles.iter().copied())
+                )));
+            }
+            match flag {
+                "--table" => files
+                    .into_iter()
+                    .filter(|(known, _)| *known == role)
+                    .for_each(|(_, place)| *place = Some(value.into())),
+                _ => columns
+                    .into_iter()
+                    .filter(|(known, _)| *known == role)
+                    .for_each(|(_, place)| *place = Some(value.into())),
+            }
+        }
+    }
+    Ok(options)
+}
+
+fn undirected_by_default(format: Format, input: &Path) -> bool {
+    format == Format::Table || (format == Format::Ogb && ogb::adds_inverse_edges(input))
 }
 
 /// One line about a store.
@@ -106,10 +168,11 @@ pub fn described(path: &Path) -> Result<String> {
         .sum();
     let counts = store.counts();
     Ok(format!(
-        "{}: {} nodes, {} directed edges, {} features, {} classes, {}",
+        "{}: {} nodes, {} directed edges{}, {} features, {} classes, {}",
         path.display(),
         thousands(counts.nodes as u64),
         thousands(counts.directed_edges as u64),
+        if store.meta.symmetric == Some(true) { " (every edge both ways)" } else { "" },
         thousands(counts.features as u64),
         store.meta.classes,
         bytes(size)

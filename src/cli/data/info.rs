@@ -1,12 +1,13 @@
 //! `harmonia data info`: what a store holds, for people or as JSON.
 
 use super::{AccessFlags, DirectoryFlag};
-use crate::cli::units::thousands;
 use crate::cli::{say, watch};
+use crate::datasets::download::{self, Verdict};
 use crate::datasets::statistics::{Degrees, FeatureRange, Statistics};
-use crate::datasets::{Dataset, Values, catalogue, is_store, obtain};
+use crate::datasets::{Dataset, Values, catalogue, is_store, locate, obtain};
 use crate::error::{Error, Result, suggestion};
 use crate::store::{Store, Verified};
+use crate::units::thousands;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
@@ -41,6 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let place = place(arguments)?;
     let verified = if arguments.verify { Store::verify(&place)? } else { Vec::new() };
     refuse_changed(&place, &verified)?;
+    let raw = if arguments.verify { verified_raw(arguments)? } else { Vec::new() };
     let store = Store::open(&place)?;
     let meta = store.meta.clone();
     // Having asked for a verification, nobody wants to hear what was found some other day.
@@ -65,6 +67,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(generator) = &meta.generator {
         let _ = teacher(&mut out, generator);
     }
+    for file in &raw {
+        let verdict = if file.verdict == Verdict::Matches { "as published" } else { "no checksum to compare with" };
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(out, "{name:<18}{}  {verdict}", file.sha256);
+    }
     for file in &verified {
         let verdict = if file.expected.is_some() { "as written" } else { "no checksum to compare with" };
         let _ = writeln!(out, "{:<18}{}  {verdict}", file.file, file.found);
@@ -88,6 +95,20 @@ fn place(arguments: &Arguments) -> Result<PathBuf> {
             Err(Error::Config(message))
         }
     }
+}
+
+/// The raw files of a known dataset, as far as they are here, held against what their publisher says.
+fn verified_raw(arguments: &Arguments) -> Result<Vec<download::Verified>> {
+    let Some(entry) = catalogue::find(&arguments.store) else { return Ok(Vec::new()) };
+    let directory = locate::data_directory(arguments.directory.data_dir.as_deref())?;
+    let files = download::verify(entry, &directory)?;
+    for file in &files {
+        if let Verdict::Differs { what, expected, found } = &file.verdict {
+            let message = format!("its {what} is {found}, expected {expected}; remove it and fetch it again");
+            return Err(Error::file(&file.path, message));
+        }
+    }
+    Ok(files)
 }
 
 fn refuse_changed(place: &Path, verified: &[Verified]) -> Result<()> {

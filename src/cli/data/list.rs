@@ -2,10 +2,10 @@
 
 use super::DirectoryFlag;
 use crate::cli::say;
-use crate::cli::units::{bytes, thousands};
 use crate::datasets::catalogue::{self, Entry};
 use crate::datasets::{locate, obtain};
 use crate::error::Result;
+use crate::units::{bytes, thousands};
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
@@ -45,15 +45,15 @@ fn text(directory: &Path) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}licence",
-        "name", "task", "graphs", "nodes", "edges", "features", "classes", "download", "here"
+        "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{:<24}licence",
+        "name", "task", "graphs", "nodes", "edges", "features", "classes", "download", "here", "source"
     );
     for entry in catalogue::ALL {
         let (size, about) = entry.bytes();
         let shape = &entry.shape;
         let _ = writeln!(
             out,
-            "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{}",
+            "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{:<24}{}",
             entry.name,
             entry.task_name(),
             thousands(shape.graphs),
@@ -63,16 +63,22 @@ fn text(directory: &Path) -> String {
             shape.classes,
             format!("{}{}", if about { "~" } else { "" }, bytes(size)),
             state(entry, directory),
+            entry.files.first().map_or("-", |file| host(file.url)),
             entry.licence,
         );
     }
     let _ = writeln!(
         out,
         "\nsynthetic      node   the study with a known generator, made in place\n\nlooked in {}; `cached` is ready to train on, \
-         `raw files` are converted on first use. Sources: --json",
+         `raw files` are converted on first use. Addresses: --json",
         directory.display()
     );
     out
+}
+
+/// The machine of an address.
+fn host(url: &str) -> &str {
+    url.split('/').nth(2).unwrap_or(url)
 }
 
 fn as_json(entry: &Entry, directory: &Path) -> serde_json::Value {

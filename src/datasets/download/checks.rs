@@ -113,6 +113,7 @@ fn digests(path: &Path, with_md5: bool, progress: &dyn Fn(u64, u64)) -> Result<(
     let (mut sha256, mut md5, mut done) = (Sha256::new(), Md5::new(), 0);
     let mut piece = vec![0; PIECE];
     loop {
+        crate::interrupt::check()?;
         let read = file.read(&mut piece).map_err(Error::io("read", path))?;
         let Some(bytes) = piece.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
         sha256.update(bytes);
@@ -122,11 +123,7 @@ fn digests(path: &Path, with_md5: bool, progress: &dyn Fn(u64, u64)) -> Result<(
         done += read as u64;
         progress(done, total);
     }
-    Ok((hexadecimal(&sha256.finalize()), hexadecimal(&md5.finalize())))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok((files::hex(&sha256.finalize()), files::hex(&md5.finalize())))
 }
 
 /// `Some` when the content cannot be what the name says.
@@ -215,7 +212,7 @@ fn member_digest(mut content: impl Read, most: u64) -> std::io::Result<String> {
         }
         sha256.update(bytes);
     }
-    Ok(hexadecimal(&sha256.finalize()))
+    Ok(files::hex(&sha256.finalize()))
 }
 
 /// Where the SHA-256 of the first download of a file is kept.

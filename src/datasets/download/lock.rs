@@ -31,6 +31,7 @@ pub(super) fn hold(target: &Path, waiting: &dyn Fn()) -> io::Result<Lock> {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) => {
                 waiting();
+                crate::interrupt::check().map_err(|error| io::Error::other(error.to_string()))?;
                 std::thread::sleep(POLL);
             }
             // Some network file systems have no locks; two processes there at worst both download.

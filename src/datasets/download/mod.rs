@@ -14,6 +14,7 @@ pub use checks::{Verdict, Verified, verify};
 use super::catalogue::{Entry, RemoteFile};
 use super::locate::{DATA_VARIABLE, Raw, find_raw, missing_files, target};
 use crate::error::{Error, Result};
+use crate::units::bytes as size;
 use std::fmt::Write as _;
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::path::Path;
@@ -109,7 +110,9 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
         std::fs::create_dir_all(parent).map_err(|error| unwritable("create directory", parent, error))?;
     }
     let lock = lock::hold(&target, &|| report(Stage::Wait, 0, None))
-        .map_err(|error| unwritable("lock", &lock::path(&target), error))?;
+        .map_err(|error| unwritable("lock", &lock::path(&target), error));
+    crate::interrupt::check()?;
+    let lock = lock?;
     // Another process may have finished it while this one waited.
     if target.is_file() {
         lock.release_and_remove();
@@ -120,6 +123,7 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
     let job = Job { url: &url, part: partial::part_path(&target), file };
     transfer::download(fetch.agent, &job, fetch.limits, &report).map_err(|failure| match failure {
         Failure::Local(error) => unwritable("write", &job.part, error),
+        Failure::Cancelled => Error::Cancelled,
         Failure::Remote(reason) => Error::file(
             &target,
             format!("could not be downloaded from {}: {reason}\n{}", without_password(&url), by_hand(entry, directory)),
@@ -272,16 +276,6 @@ fn local_failure(fetch: &Fetch<'_>, action: &'static str, path: &Path, error: st
         by_hand(fetch.entry, fetch.directory)
     );
     Error::Io { action, path: path.to_path_buf(), source: std::io::Error::new(error.kind(), text) }
-}
-
-/// A number of bytes for people.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.0} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
-    }
 }
 
 #[cfg(test)]

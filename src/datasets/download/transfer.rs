@@ -4,12 +4,14 @@
 //! its ETag or date) and sends exactly the range that is missing; anything else starts over.
 
 use super::partial::{Version, describe, discard, length, resumable};
-use super::{Stage, size, without_password};
+use super::{Stage, without_password};
 use crate::datasets::catalogue::RemoteFile;
+use crate::interrupt;
+use crate::units::bytes as size;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response, StatusCode, header};
 
 /// Tries after the first that fail one after the other; a try that brought [`GOOD_PIECE`] starts the count anew.
@@ -57,6 +59,8 @@ pub(super) enum Failure {
     Local(io::Error),
     /// The network or the server did; the text is for people.
     Remote(String),
+    /// The user did; what has come so far is kept.
+    Cancelled,
 }
 
 /// How one try ended short of success.
@@ -119,10 +123,20 @@ pub(super) fn download(agent: &ureq::Agent, job: &Job<'_>, limits: &Limits, repo
                     return Err(Failure::Remote(format!("{reason}, after {RETRIES} retries{kept}")));
                 }
                 report(Stage::Retry, kept, None);
-                std::thread::sleep(limits.back_off * 2u32.pow(failures - 1));
+                pause(limits.back_off * 2u32.pow(failures - 1))?;
             }
         }
     }
+}
+
+/// Waits, unless the user has had enough.
+fn pause(time: Duration) -> Result<(), Failure> {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        interrupt::check().map_err(|_| Failure::Cancelled)?;
+        std::thread::sleep(end.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)));
+    }
+    Ok(())
 }
 
 fn attempt(agent: &ureq::Agent, job: &Job<'_>, report: Report<'_>) -> Result<(), Stopped> {
@@ -161,6 +175,9 @@ fn attempt(agent: &ureq::Agent, job: &Job<'_>, report: Report<'_>) -> Result<(),
         }
         part.write_all(bytes).map_err(local)?;
         report(Stage::Download, done, version.total);
+        if interrupt::check().is_err() {
+            return Err(Stopped::Final(Failure::Cancelled));
+        }
     }
     let promised = version.total.or(Some(job.file.bytes).filter(|_| !job.file.approximate));
     if promised.is_some_and(|total| done < total) {

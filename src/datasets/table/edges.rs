@@ -10,7 +10,7 @@ use super::{Columns, Options};
 use crate::datasets::npz::Npz;
 use crate::error::{Error, Result, suggestion};
 use crate::files;
-use crate::graph::{Direction, Graph};
+use crate::graph::{Csr, Direction, Graph};
 use crate::npy::Npy;
 use std::path::Path;
 
@@ -34,12 +34,31 @@ impl Edges {
         }
         if self.weights.is_some() {
             let as_listed = build(Direction::Directed)?;
-            if as_listed.adjacency().transposed() == *as_listed.adjacency() {
+            if as_listed.adjacency().is_symmetric() {
                 return Graph::from_csr(as_listed.adjacency().clone());
+            }
+            let (both, all) = listed_both_ways(as_listed.adjacency());
+            if 2 * both > all {
+                return Err(Error::Data(format!(
+                    "{both} of {all} weighted edges are listed both ways with the same weight, the others one way: list each \
+                     edge once, or each both ways, or convert with --directed"
+                )));
             }
         }
         build(Direction::Undirected)
     }
+}
+
+/// Entries off the diagonal whose mirror image is there with the same weight, and all of them.
+fn listed_both_ways(adjacency: &Csr) -> (usize, usize) {
+    let weight = |i: usize, j: usize| adjacency.row_entries(i).find(|&(k, _)| k == j).map(|(_, weight)| weight);
+    let entries = (0..adjacency.rows()).flat_map(|i| adjacency.row_entries(i).map(move |(j, weight)| (i, j, weight)));
+    let mut counts = (0, 0);
+    for (i, j, value) in entries.filter(|&(i, j, _)| i != j) {
+        counts.1 += 1;
+        counts.0 += usize::from(weight(j, i) == Some(value));
+    }
+    counts
 }
 
 /// Reads the edges; `graph_of` gives the graph of each node where there are several.

@@ -141,6 +141,14 @@ fn classes(
         }
     }
     faults.finish()?;
+    if class_names.is_none() && !ids.contains(&0) {
+        let message = format!(
+            "column `{}`: expected classes from 0, found none of class 0; subtract the smallest, write the classes as words, \
+             or name them all in class_names.txt",
+            column.name
+        );
+        return Err(Error::file(&table.path, message));
+    }
     let names = class_names.map_or(Vec::new(), |(_, names)| names.clone());
     let classes = if names.is_empty() { classes } else { names.len() };
     at_least_two(table, column, classes)?;
@@ -161,14 +169,15 @@ fn words(
     let names: Vec<String> = match class_names {
         Some((_, names)) => names.clone(),
         None => {
-            let distinct: BTreeSet<&str> = (0..table.rows).map(text).filter(|word| !is_missing(word)).collect();
+            // "none" and "NA" are words like others here: only an empty cell is no label.
+            let distinct: BTreeSet<&str> = (0..table.rows).map(text).filter(|word| !word.is_empty()).collect();
             distinct.into_iter().map(str::to_string).collect()
         }
     };
     let class_of: HashMap<&str, u32> = names.iter().enumerate().map(|(id, name)| (name.as_str(), id as u32)).collect();
     let mut faults = Faults::new(&table.path);
     let mut ids = vec![UNLABELLED; count];
-    for row in (0..table.rows).filter(|&row| !is_missing(text(row))) {
+    for row in (0..table.rows).filter(|&row| !text(row).is_empty()) {
         match class_of.get(text(row)) {
             Some(&class) => put(&mut ids, units, row, class),
             None => faults.add(|| {
