@@ -30,4 +30,6 @@ def main(directory):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
+    if not (pathlib.Path(sys.argv[1]) / "meta.json").is_file():
+        sys.exit(f"{sys.argv[1]} is not a store: expected a meta.json in it")
     main(sys.argv[1])

@@ -227,3 +227,7 @@ def _save(arrays, meta, directory):
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+if __name__ == "__main__":
+    print(__doc__)

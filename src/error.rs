@@ -66,6 +66,38 @@ impl Error {
     pub(crate) fn file(path: &Path, message: impl Into<String>) -> Error {
         Error::File { path: path.to_path_buf(), message: message.into() }
     }
+
+    /// The same error of a file that the user knows by another name: what is below `from` is shown below `to`.
+    pub(crate) fn moved(self, from: &Path, to: &Path) -> Error {
+        let moved = |path: PathBuf| match path.strip_prefix(from) {
+            // Joining nothing would add a slash.
+            Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
+            Ok(rest) => to.join(rest),
+            Err(_) => path,
+        };
+        match self {
+            Error::Io { action, path, source } => Error::Io { action, path: moved(path), source },
+            Error::File { path, message } => Error::File { path: moved(path), message },
+            other => other,
+        }
+    }
+}
+
+/// Text that comes from a file or a library, fit for a message: one line, printable, not longer than somebody reads.
+pub(crate) fn one_line(text: impl fmt::Display) -> String {
+    const MOST: usize = 300;
+    let text = text.to_string();
+    let mut shown = String::new();
+    for character in text.chars() {
+        match character.is_control() {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+        if shown.len() > MOST {
+            return shown + "...";
+        }
+    }
+    shown
 }
 
 impl fmt::Display for Error {
@@ -100,5 +132,5 @@ pub(crate) fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str
         .map(|candidate| (strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
         .min()
         .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(word.len()) / 5)
-        .map_or(String::new(), |(_, candidate)| format!("; did you mean `{candidate}`?"))
+        .map_or(String::new(), |(_, candidate)| format!("; did you mean `{}`?", one_line(candidate)))
 }

@@ -3,10 +3,13 @@
 //! A header may promise anything, so it is held against the bytes that are there before anything is allocated.
 //! Little-endian arrays in C order; [`Npy`] borrows the bytes (of a file, an archive member or a memory map).
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, one_line};
 use half::f16;
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 use std::path::Path;
+
+/// numpy's own limits.
+const MOST_DIMENSIONS: usize = 64;
+const LONGEST_HEADER: usize = 10_000;
 
 /// Type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,30 @@ pub enum Element {
 }
 
 impl Element {
+    const ALL: [Element; 12] = [
+        Element::Bool,
+        Element::I8,
+        Element::I16,
+        Element::I32,
+        Element::I64,
+        Element::U8,
+        Element::U16,
+        Element::U32,
+        Element::U64,
+        Element::F16,
+        Element::F32,
+        Element::F64,
+    ];
+
+    /// Whether numpy means this type by `descr`; the order of bytes of a single one does not matter.
+    fn is_called(self, descr: &str) -> bool {
+        match descr.strip_prefix(['<', '|', '=', '>']) {
+            Some(kind) if self.bytes() == 1 => self.code()[1..] == *kind,
+            Some(kind) if !descr.starts_with('>') => self.code()[1..] == *kind,
+            _ => false,
+        }
+    }
+
     /// Bytes of one.
     pub fn bytes(self) -> usize {
         match self {
@@ -76,29 +103,22 @@ impl<'a> Npy<'a> {
     /// Not an array, one of another type or order, or fewer elements than promised.
     pub fn parse(bytes: &'a [u8], origin: &Path) -> Result<Npy<'a>> {
         let refused = |found: String| Error::file(origin, format!("expected a .npy array, found {found}"));
-        if header_length(bytes).is_none_or(|length| length > bytes.len().min(LONGEST_HEADER)) {
-            return Err(refused("no .npy header".into()));
-        }
-        if header_overflows(bytes) {
-            return Err(refused("a shape that no file can hold".into()));
-        }
-        let mut rest = bytes;
-        // Reading the header takes it off the front: what is left are the elements.
-        let header = NpyHeader::from_reader(&mut rest).map_err(|error| refused(format!("no .npy header ({error})")))?;
-        let (shape, dtype) = (header.shape().to_vec(), header.dtype());
-        let element = element(&dtype).ok_or_else(|| {
-            refused(format!("type {}; save little-endian numbers, as array.astype(numpy.float32)", dtype.descr()))
-        })?;
-        if header.order() == Order::Fortran && shape.len() > 1 {
+        let (text, rest) = split_header(bytes).ok_or_else(|| refused("no .npy header".into()))?;
+        let header = Header::parse(text).ok_or_else(|| refused(format!("the header `{}`", one_line(text))))?;
+        let Some(element) = Element::ALL.into_iter().find(|element| element.is_called(header.descr)) else {
+            let found = one_line(header.descr);
+            return Err(refused(format!("type {found}; save little-endian numbers, as array.astype(numpy.float32)")));
+        };
+        let Header { fortran_order, shape, .. } = header;
+        if fortran_order && shape.len() > 1 {
             return Err(refused("column-major order; save numpy.ascontiguousarray(array)".into()));
         }
-        let side = |product: usize, &side: &u64| product.checked_mul(usize::try_from(side).ok()?);
-        let promised = shape.iter().try_fold(element.bytes(), side).filter(|&promised| promised <= rest.len());
-        let Some(promised) = promised else {
+        let promised = shape.iter().try_fold(element.bytes(), |product: usize, &side| product.checked_mul(side));
+        let Some(promised) = promised.filter(|&promised| promised <= rest.len()) else {
             return Err(refused(format!("a truncated file: shape {shape:?} does not fit {} bytes", rest.len())));
         };
-        let shape = shape.iter().map(|&side| side as usize).collect();
-        Ok(Npy { shape, element, data: &rest[..promised], offset: bytes.len() - rest.len() })
+        let offset = bytes.len() - rest.len();
+        Ok(Npy { shape, element, data: &rest[..promised], offset })
     }
 
     /// Number of elements.
@@ -151,26 +171,69 @@ impl<'a> Npy<'a> {
     }
 }
 
-fn element(dtype: &DType) -> Option<Element> {
-    let DType::Plain(plain) = dtype else { return None };
-    if plain.endianness() == Endianness::Big {
-        return None;
+/// What a header says: a Python dictionary of three entries, in any order.
+struct Header<'a> {
+    descr: &'a str,
+    fortran_order: bool,
+    shape: Vec<usize>,
+}
+
+impl<'a> Header<'a> {
+    /// Reads exactly what numpy writes for plain arrays; anything else is `None`.
+    fn parse(text: &'a str) -> Option<Header<'a>> {
+        let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        while !rest.is_empty() {
+            let (key, after) = quoted(rest)?;
+            rest = after.trim_start().strip_prefix(':')?.trim_start();
+            match key {
+                "descr" => (descr, rest) = quoted(rest).map(|(word, after)| (Some(word), after))?,
+                "fortran_order" => {
+                    let (value, after) = match rest.strip_prefix("True") {
+                        Some(after) => (true, after),
+                        None => (false, rest.strip_prefix("False")?),
+                    };
+                    (fortran_order, rest) = (Some(value), after);
+                }
+                "shape" => {
+                    let (sides, after) = rest.strip_prefix('(')?.split_once(')')?;
+                    (shape, rest) = (Some(tuple(sides)?), after);
+                }
+                _ => return None,
+            }
+            rest = rest.trim_start();
+            rest = if rest.is_empty() { rest } else { rest.strip_prefix(',')?.trim_start() };
+        }
+        Some(Header { descr: descr?, fortran_order: fortran_order?, shape: shape? })
     }
-    Some(match (plain.type_char(), plain.size_field()) {
-        (TypeChar::Bool, 1) => Element::Bool,
-        (TypeChar::Int, 1) => Element::I8,
-        (TypeChar::Int, 2) => Element::I16,
-        (TypeChar::Int, 4) => Element::I32,
-        (TypeChar::Int, 8) => Element::I64,
-        (TypeChar::Uint, 1) => Element::U8,
-        (TypeChar::Uint, 2) => Element::U16,
-        (TypeChar::Uint, 4) => Element::U32,
-        (TypeChar::Uint, 8) => Element::U64,
-        (TypeChar::Float, 2) => Element::F16,
-        (TypeChar::Float, 4) => Element::F32,
-        (TypeChar::Float, 8) => Element::F64,
+}
+
+/// A word in quotes at the front, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    text[1..].split_once(quote)
+}
+
+/// The sides of a shape: `3, 4` or `3,` or nothing.
+fn tuple(text: &str) -> Option<Vec<usize>> {
+    let text = text.trim();
+    let text = text.strip_suffix(',').unwrap_or(text);
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let sides = text.split(',').map(|side| side.trim().parse().ok()).collect::<Option<Vec<usize>>>()?;
+    (sides.len() <= MOST_DIMENSIONS).then_some(sides)
+}
+
+/// The text of a header, and the bytes behind it.
+fn split_header(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = match bytes.strip_prefix(b"\x93NUMPY")? {
+        [1, _, a, b, rest @ ..] => (usize::from(u16::from_le_bytes([*a, *b])), rest),
+        [2 | 3, _, a, b, c, d, rest @ ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, rest),
         _ => return None,
-    })
+    };
+    let (text, data) = rest.split_at_checked(length).filter(|_| length <= LONGEST_HEADER)?;
+    Some((std::str::from_utf8(text).ok()?, data))
 }
 
 /// The header of an array; its elements follow.
@@ -186,32 +249,6 @@ pub fn header(element: Element, shape: &[usize]) -> Vec<u8> {
     text.resize(text.len() + unpadded.next_multiple_of(ALIGNMENT) - unpadded, b' ');
     text.push(b'\n');
     [MAGIC, &(text.len() as u16).to_le_bytes(), &text].concat()
-}
-
-/// Of any array that numpy writes, by far.
-const LONGEST_HEADER: usize = 1 << 16;
-
-/// Bytes a header says it has: the reader makes room for them before it looks.
-fn header_length(bytes: &[u8]) -> Option<usize> {
-    match bytes {
-        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, low, high, ..] => Some(usize::from(*low) | usize::from(*high) << 8),
-        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, length @ ..] => {
-            Some(u32::from_le_bytes(*length.first_chunk()?) as usize)
-        }
-        _ => None,
-    }
-}
-
-/// Whether the product of the numbers in a header overflows; the header reader does not expect that.
-fn header_overflows(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_HEADER)]);
-    let tuple =
-        |rest: &str| rest.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(s, _)| s.to_string());
-    let Some(shape) = text.split_once("shape").and_then(|(_, rest)| tuple(rest)) else { return false };
-    let sides = shape.split(',').map(str::trim).filter(|side| !side.is_empty());
-    // Sixteen bytes an element at most.
-    let product = |product: u64, side: Option<u64>| product.checked_mul(side?.max(1));
-    sides.map(|side| side.parse().ok()).try_fold(16, product).is_none()
 }
 
 #[cfg(test)]
@@ -235,7 +272,38 @@ mod tests {
     fn promises_are_held_against_the_bytes() {
         let refused = |bytes: &[u8]| Npy::parse(bytes, Path::new("a.npy")).unwrap_err().to_string();
         assert!(refused(&header(Element::I64, &[1 << 40])).contains("truncated"));
-        assert!(refused(&header(Element::I64, &[usize::MAX, usize::MAX])).contains("no file can hold"));
+        assert!(refused(&header(Element::I64, &[usize::MAX, usize::MAX])).contains("truncated"));
         assert!(refused(b"not an array").contains("no .npy header"));
+        // A header of version 2 may claim four gigabytes.
+        assert!(refused(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr'").contains("no .npy header"));
+    }
+
+    #[test]
+    fn headers_are_read_as_numpy_writes_them_and_no_other_way() {
+        let parse = |text: &str| Header::parse(text).map(|h| (h.descr.to_string(), h.fortran_order, h.shape));
+        let expected = Some(("<f4".to_string(), false, vec![3, 4]));
+        for text in [
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  \n",
+            "{\"shape\":(3,4),\"descr\":\"<f4\",\"fortran_order\":False}",
+        ] {
+            assert_eq!(parse(text), expected, "{text}");
+        }
+        assert_eq!(parse("{'descr': '|u1', 'fortran_order': True, 'shape': ()}").unwrap().2, Vec::<usize>::new());
+        for text in [
+            "",
+            "{}",
+            "{'descr': '<f4'}",
+            "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': [3]}",
+            "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (3,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+            "{{{{{{{{{{{{{{{{",
+            "{'descr': 'é', 'x': 1}",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert!(Element::F32.is_called("<f4") && Element::U8.is_called("|u1") && Element::I8.is_called(">i1"));
+        assert!(!Element::F32.is_called(">f4") && !Element::F32.is_called("f4") && !Element::F32.is_called(""));
     }
 }

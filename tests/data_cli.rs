@@ -214,7 +214,7 @@ fn a_molecule_that_cannot_be_read_is_reported_by_its_line() {
     let output = scratch.run("harmonia", &convert);
     stdout_of(&output, &convert);
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("left out, line 4: `C1CC`"), "{message}");
+    assert!(message.contains("left out, molecules.csv: line 4: `C1CC`"), "{message}");
     let info: Value = serde_json::from_str(&scratch.harmonia_ok(&["data", "info", "store", "--json"])).unwrap();
     assert_eq!(info["statistics"]["graphs"], 19);
 }

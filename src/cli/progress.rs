@@ -91,6 +91,9 @@ impl Observer for Progress {
             summary.epochs,
             summary.seconds
         );
+        if summary.test.nll.is_none() {
+            eprintln!("note: there are no test units, so there is no test score");
+        }
         if summary.validation.nll.is_none() {
             eprintln!("note: there are no validation units, so the last epoch counts as the best");
         } else if !summary.learned {

@@ -121,7 +121,9 @@ pub fn convert(format: Format, input: &Path, target: &Path, options: &Options, w
     };
     watch.step("writing");
     write(dataset, target, &options)?;
-    let skipped = skipped.iter().map(|row| format!("line {}: `{}`: {}", row.line, row.smiles, row.reason)).collect();
+    let place =
+        |row: &smiles::Skipped| format!("{}: line {}: `{}`: {}", input.display(), row.line, row.smiles, row.reason);
+    let skipped = skipped.iter().map(place).collect();
     Ok(Converted { skipped })
 }
 

@@ -33,25 +33,25 @@ pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) ->
         false => Some(super::tarball::extract(input, writer.directory(), &FILES, watch)?),
     };
     let root = extracted.as_ref().map_or(input, TempDir::path);
-    let [features, labels, edges] = FILES.map(|name| find(root, name));
-    let (features, labels, edges) = (features?, labels?, edges?);
-    let (node_task, rows) = write_nodes(&mut writer, &features, &labels, &edges, options.half, watch)?;
+    // The user knows the archive, not where it was extracted to.
+    let (node_task, rows) = read(&mut writer, root, options.half, watch).map_err(|error| error.moved(root, input))?;
     if let Some(directory) = extracted {
         // Before the store takes its place: it must not take the raw files along.
-        directory.close().map_err(Error::io("remove", &features))?;
+        directory.close().map_err(Error::io("remove what was extracted from", input))?;
     }
-    node_task.finish(writer, rows, &edges, options, watch)
+    node_task.finish(writer, rows, input, options, watch)
 }
 
-/// Writes labels, split and features, and reads the edges.
-fn write_nodes(
-    writer: &mut Writer,
-    features: &Path,
-    labels: &Path,
-    edges: &Path,
-    half: bool,
-    watch: &Watch,
-) -> Result<(NodeTask, Vec<(u32, u32)>)> {
+fn read(writer: &mut Writer, root: &Path, half: bool, watch: &Watch) -> Result<(NodeTask, Vec<(u32, u32)>)> {
+    let [features, labels, edges] = FILES.map(|name| find(root, name));
+    let (features, labels, edges) = (features?, labels?, edges?);
+    let node_task = write_nodes(writer, &features, &labels, half, watch)?;
+    let rows = read_edges(&edges, node_task.nodes)?;
+    Ok((node_task, rows))
+}
+
+/// Writes labels, split and features.
+fn write_nodes(writer: &mut Writer, features: &Path, labels: &Path, half: bool, watch: &Watch) -> Result<NodeTask> {
     let x = map_file(features)?;
     let x = Npy::parse(&x, features)?;
     let Some((nodes, cols)) = x.matrix().filter(|_| matches!(x.element, Element::F16 | Element::F32)) else {
@@ -79,7 +79,7 @@ fn write_nodes(
         watch.progress("features", (block * BLOCK) as u64, nodes as u64);
     }
     writer.take(array)?;
-    Ok((NodeTask { nodes, features: cols, classes, class_names: Vec::new() }, read_edges(edges, nodes)?))
+    Ok(NodeTask { nodes, features: cols, classes, class_names: Vec::new() })
 }
 
 /// A file below `root`, which may be `processed`, the folder around it, or two above.
@@ -98,9 +98,11 @@ fn read_labels(path: &Path, nodes: usize) -> Result<Vec<u32>> {
     if array.len() != nodes {
         return Err(Error::file(path, format!("expected {nodes} labels, one a node, found {}", array.len())));
     }
+    // More classes than nodes are a damaged file, and names are made for each class.
+    let most = nodes.clamp(2, 1 << 20) as f64;
     let value = |at: usize, value: f64| match value {
         value if value.is_nan() || value == -1.0 => Ok(UNLABELLED),
-        value if value >= 0.0 && value < f64::from(1 << 20) && value.fract() == 0.0 => Ok(value as u32),
+        value if value >= 0.0 && value < most && value.fract() == 0.0 => Ok(value as u32),
         value => Err(Error::file(path, format!("label of node {at} is {value}: expected a class number"))),
     };
     match array.integers() {

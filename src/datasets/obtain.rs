@@ -6,7 +6,7 @@
 
 use super::catalogue::Entry;
 use super::convert::{self, Options, Watch};
-use super::download::{self, Access};
+use super::download::{self, Access, Verdict};
 use super::locate::{self, Raw};
 use crate::error::{Error, Result};
 use crate::store::{self, Store};
@@ -52,6 +52,7 @@ pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context)
     if let Some(store) = existing(entry, &directory, Some(&raw))? {
         return Ok(store);
     }
+    verify_raw(entry, &directory)?;
     let replaced = Replaced::aside(&target)?;
     (context.note)(&format!("converting {} once, to {}", raw.path.display(), target.display()));
     let options = Options { files: raw.files.clone(), ..options(entry) };
@@ -125,11 +126,33 @@ pub fn options(entry: &Entry) -> Options {
     }
 }
 
-/// Fetches the raw files of a dataset, having asked.
+/// Holds raw files that are here against what is known of them.
+///
+/// # Errors
+/// One differs; the message says how to get it again.
+pub fn verify_raw(entry: &Entry, directory: &Path) -> Result<Vec<download::Verified>> {
+    let files = download::verify(entry, directory)?;
+    for file in &files {
+        if let Verdict::Differs { what, expected, found } = &file.verdict {
+            let message = format!(
+                "is not the file that was published: its {what} is {found}, expected {expected}; remove it, then: harmonia \
+                 data fetch {}",
+                entry.name
+            );
+            return Err(Error::file(&file.path, message));
+        }
+    }
+    Ok(files)
+}
+
+/// Fetches the raw files of a dataset, having asked. Files that are here are checked instead.
 ///
 /// # Errors
 /// No consent, no network, or files that are not what they should be.
 pub fn fetch(entry: &Entry, directory: &Path, context: &Context) -> Result<()> {
+    if locate::find_raw(entry, directory).is_some() {
+        return verify_raw(entry, directory).map(|_| ());
+    }
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let mut input = BufReader::new(Answer { received: None });
     let allowed = download::consent(entry, directory, &context.access, &mut input, terminal, &mut std::io::stderr());

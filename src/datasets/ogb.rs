@@ -19,8 +19,8 @@ use std::path::Path;
 const MOST_CLASSES: u32 = 1 << 20;
 /// Bytes of the small members at most.
 const SMALL: u64 = 1 << 20;
-/// Bytes of a row of an edge file at least; what a file claims beyond that is not believed.
-const LEAST_ROW: u64 = 4;
+/// Compressed bytes of a row of an edge file at least; room for what a file claims beyond that is made as it comes.
+const LEAST_ROW: u64 = 1;
 
 /// Converts an archive or directory into a store.
 ///
@@ -48,10 +48,15 @@ pub fn convert(input: &Path, target: &Path, options: &Options, watch: &Watch) ->
     let (train, valid, test) = (train?, valid?, test?);
 
     let mut writer = Writer::create(target)?;
-    let ids = all_integers(&archive, labels, MOST_CLASSES, true, nodes as u64, watch)?;
+    // More classes than nodes are a damaged file, and names are made for each class.
+    let ids = all_integers(&archive, labels, MOST_CLASSES.min(last.max(1)), true, nodes, watch)?;
+    if ids.len() != nodes {
+        let message = format!("expected {nodes} lines (one a node, as num-node-list says), found {}", ids.len());
+        return Err(Error::file(&archive.location(labels), message));
+    }
     let classes = ids.iter().filter(|&&id| id != u32::MAX).max().map_or(0, |&last| last as usize + 1).max(2);
     writer.labels(&Labels::Classes { ids, classes })?;
-    let part = |name: &str| all_integers(&archive, name, last, false, u64::MAX, watch);
+    let part = |name: &str| all_integers(&archive, name, last, false, nodes, watch);
     let split = Split { train: part(train)?, valid: part(valid)?, test: part(test)? };
     let folder = archive.location(train);
     let folder = folder.parent().unwrap_or(archive.path());
@@ -96,25 +101,26 @@ fn split_member<'a>(archive: &'a Archive, part: &str) -> Result<&'a str> {
     })
 }
 
+/// One number a line, for no more lines than there are nodes.
 fn all_integers(
     archive: &Archive,
     name: &str,
     most: u32,
     missing: bool,
-    expected: u64,
+    nodes: usize,
     watch: &Watch,
 ) -> Result<Vec<u32>> {
     let mut values = Vec::new();
     let parse = |block: &[u8]| text::integers(block, most, missing);
     text::parse(archive, name, parse, |block| {
         values.extend_from_slice(&block);
-        watch.progress(name, values.len() as u64, expected);
+        watch.progress(name, values.len() as u64, nodes as u64);
+        if values.len() > nodes {
+            let message = format!("expected at most {nodes} lines (one a node, as num-node-list says), found more");
+            return Err(Error::file(&archive.location(name), message));
+        }
         Ok(())
     })?;
-    if expected != u64::MAX && values.len() as u64 != expected {
-        let message = format!("expected {expected} lines (one a node, as num-node-list says), found {}", values.len());
-        return Err(Error::file(&archive.location(name), message));
-    }
     Ok(values)
 }
 
@@ -170,9 +176,11 @@ fn first_row_width(archive: &Archive, name: &str) -> Result<usize> {
 
 fn read_edges(archive: &Archive, name: &str, expected: u64, watch: &Watch) -> Result<Vec<(u32, u32)>> {
     let location = archive.location(name);
-    let bytes = std::fs::metadata(archive.path()).map_or(0, |data| data.len());
+    // In a zip the member is no file of its own.
+    let file = std::fs::metadata(&location).or_else(|_| std::fs::metadata(archive.path()));
+    let bytes = file.map_or(0, |data| data.len());
     // Room at once, so that growing never holds two copies; but a claim is only believed as far as the bytes go.
-    let plausible = (bytes.max(1 << 20) * 256 / LEAST_ROW).min(expected);
+    let plausible = (bytes / LEAST_ROW).min(expected);
     let mut edges = Vec::new();
     if edges.try_reserve_exact(plausible as usize).is_err() {
         return Err(Error::file(&location, format!("{expected} edges are more than the memory of this machine holds")));

@@ -110,13 +110,13 @@ impl Files {
             }
         }
         if !directory.is_dir() {
-            return Err(Error::file(directory, "no such directory; give the one of the raw files with --data-dir"));
+            return Err(Error::file(directory, "expected a directory of Planetoid files (ind.*.allx and so on)"));
         }
         Err(Error::file(
             directory,
             format!(
                 "expected the Planetoid files {prefix}.x, .tx, .allx, .y, .ty, .ally, .graph and .test.index here or in \
-                 {name}/raw; found no {prefix}.allx. Give their directory with --data-dir"
+                 {name}/raw; found no {prefix}.allx"
             ),
         ))
     }

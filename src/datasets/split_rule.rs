@@ -122,7 +122,11 @@ fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Sp
     let labels = &dataset.labels;
     let units: Vec<u32> = (0..dataset.units() as u32).filter(|&unit| labels.is_labelled(unit as usize)).collect();
     if units.len() < folds {
-        return Err(Error::Data(format!("{} labelled units cannot be dealt to {folds} folds", units.len())));
+        return Err(Error::Data(format!(
+            "{} labelled nodes or graphs cannot be dealt to {folds} folds (which is how data without a split of its own is \
+             split); use --set data.split=fractions:60/20/20, or store a split",
+            units.len()
+        )));
     }
     let class = |unit: u32| match labels {
         Labels::Classes { ids, .. } => ids[unit as usize],

@@ -3,7 +3,7 @@
 //! Members are found by the end of their name and written under that end, so no name of the archive becomes a path.
 
 use super::convert::Watch;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, one_line};
 use flate2::read::GzDecoder;
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -21,13 +21,20 @@ const ALWAYS_ALLOWED: u64 = 256 << 20;
 pub fn extract(path: &Path, beside: &Path, wanted: &[&str], watch: &Watch) -> Result<TempDir> {
     let damaged = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => Error::io("read", path)(error),
-        _ => Error::file(path, format!("expected a tar or tar.gz, found a damaged or truncated one ({error})")),
+        _ => {
+            let reason = one_line(error);
+            Error::file(path, format!("expected a tar or tar.gz, found a damaged or truncated one ({reason})"))
+        }
     };
     let file = File::open(path).map_err(Error::io("read", path))?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
     let most = bytes.saturating_mul(MOST_GROWTH).saturating_add(ALWAYS_ALLOWED);
     let mut file = BufReader::with_capacity(1 << 20, file);
-    let gzip = std::io::BufRead::fill_buf(&mut file).map_err(damaged)?.starts_with(&[0x1f, 0x8b]);
+    let start = std::io::BufRead::fill_buf(&mut file).map_err(damaged)?;
+    if start.starts_with(b"PK") {
+        return Err(Error::file(path, "expected a tar or tar.gz, found a zip; unpack it and give the directory"));
+    }
+    let gzip = start.starts_with(&[0x1f, 0x8b]);
     let stream: Box<dyn Read> = if gzip { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
     let target = tempfile::tempdir_in(beside).map_err(Error::io("create a directory in", beside))?;
     let mut archive = tar::Archive::new(stream.take(most));
@@ -54,7 +61,10 @@ pub fn extract(path: &Path, beside: &Path, wanted: &[&str], watch: &Watch) -> Re
             watch.progress(wanted, done, total);
         }
         if done != total {
-            return Err(Error::file(path, format!("{name} has {done} of its {total} bytes; fetch the archive again")));
+            return Err(Error::file(
+                path,
+                format!("{wanted} has {done} of its {total} bytes; fetch the archive again"),
+            ));
         }
     }
     Ok(target)

@@ -4,7 +4,7 @@ use super::map::MappedArray;
 use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, PARTS, StoredLevel, VERSION, checked};
 use crate::array::Array;
 use crate::datasets::{Dataset, Features, Labels, Level, SparseRows, UNLABELLED, Values};
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result, one_line, suggestion};
 use crate::files;
 use crate::graph::{Csr, Graph, Split, check_entries, check_offsets};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,6 @@ impl Store {
     pub(super) fn open_as(directory: &Path, meta: Meta) -> Result<Store> {
         let file = |name: &str| directory.join(name);
         refuse_unknown_arrays(directory)?;
-        let in_store = |error: Error| Error::file(directory, error.to_string());
         let optional = |name: &str| Some(file(name)).filter(|path| path.exists());
 
         let adjacency = Csr {
@@ -63,7 +62,7 @@ impl Store {
                 None => None,
             },
         };
-        check_offsets(&adjacency).map_err(in_store)?;
+        check_offsets(&adjacency).map_err(|error| Error::file(&file("row_ptr.npy"), error.to_string()))?;
         let nodes = adjacency.rows();
         if nodes == 0 {
             return Err(Error::file(&file("row_ptr.npy"), "describes no nodes: a dataset needs at least one"));
@@ -129,7 +128,8 @@ impl Store {
     fn read(self, known: Option<bool>) -> Result<Dataset> {
         let in_store = |error: Error| Error::file(&self.directory, error.to_string());
         if known.is_none() {
-            check_entries(&self.adjacency).map_err(in_store)?;
+            let file = self.directory.join("col_idx.npy");
+            check_entries(&self.adjacency).map_err(|error| Error::file(&file, error.to_string()))?;
         }
         // What a store says of itself is not taken on trust: a wrong word here would give wrong gradients.
         let symmetric = known.unwrap_or_else(|| self.adjacency.is_symmetric());
@@ -186,7 +186,7 @@ impl Store {
         (names.into_iter())
             .map(|name| {
                 if !ARRAYS.contains(&name.as_str()) && name != NODE_NAMES {
-                    let message = format!("lists a checksum of `{name}`, which is not part of a store");
+                    let message = format!("lists a checksum of `{}`, which is not part of a store", one_line(&name));
                     return Err(Error::file(&directory.join("meta.json"), message));
                 }
                 let found = files::sha256(&directory.join(&name))?;
@@ -229,8 +229,8 @@ fn meta(path: &Path) -> Result<Meta> {
     }
     let text = files::read_text(path)?;
     // The version first: a newer store may have other keys.
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| Error::file(path, format!("is not valid JSON: {error}")))?;
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| Error::file(path, format!("is not valid JSON: {}", one_line(error))))?;
     match (value["format"].as_str(), value["version"].as_u64()) {
         (Some(FORMAT), Some(version)) if (1..=u64::from(VERSION)).contains(&version) => {}
         (Some(FORMAT), Some(version)) => {
@@ -240,7 +240,7 @@ fn meta(path: &Path) -> Result<Meta> {
         }
         _ => return Err(Error::file(path, format!("expected \"format\": \"{FORMAT}\" and \"version\": {VERSION}"))),
     }
-    serde_json::from_value(value).map_err(|error| Error::file(path, error.to_string()))
+    serde_json::from_value(value).map_err(|error| Error::file(path, one_line(error)))
 }
 
 fn features(directory: &Path, meta: &Meta, nodes: usize) -> Result<Features> {
@@ -321,7 +321,8 @@ fn splits(directory: &Path, units: usize) -> Result<Vec<Split>> {
         let [count, found] = array.shape[..] else {
             return Err(Error::file(&path, format!("expected splits x units, found shape {:?}", array.shape)));
         };
-        if found != units {
+        // Without units, any number of splits would fit no bytes at all.
+        if found != units || units == 0 {
             return Err(Error::file(&path, format!("expected {units} units a split, found {found}")));
         }
         let codes = array.integers()?;

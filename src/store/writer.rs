@@ -90,6 +90,7 @@ impl Writer {
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::file(target, "is no name for a directory"));
         };
+        std::fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
         let prefix = format!(".{name}.writing-");
         remove_abandoned(parent, &prefix);
         let temporary = (tempfile::Builder::new().prefix(&prefix).tempdir_in(parent))
@@ -289,13 +290,7 @@ impl Writer {
         let (temporary, target) = (self.temporary.path(), &self.target);
         let text = serde_json::to_string_pretty(&meta).map_err(|error| Error::file(target, error.to_string()))?;
         // The message names the place the user knows.
-        let in_place = |error: Error| match error {
-            Error::File { path, message } => Error::File {
-                path: path.strip_prefix(temporary).map_or(path.clone(), |name| target.join(name)),
-                message,
-            },
-            error => error,
-        };
+        let in_place = |error: Error| error.moved(temporary, target);
         let dataset = Store::open_as(temporary, meta).and_then(Store::read_through).map_err(in_place)?;
         let symmetric = dataset.graph.is_symmetric();
         drop(dataset);

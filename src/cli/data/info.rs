@@ -85,10 +85,15 @@ fn place(arguments: &Arguments) -> Result<PathBuf> {
             obtain::store_of(entry, arguments.directory.data_dir.as_deref(), context)
         }),
         None if is_store(&arguments.store) => Ok(PathBuf::from(&arguments.store)),
+        None if arguments.store.eq_ignore_ascii_case("synthetic") => {
+            let message = "the synthetic study is made in place when it is trained on, there is no store of it; its sizes: \
+                           harmonia-train --dry-run";
+            Err(Error::Config(message.into()))
+        }
         None => {
             let names = catalogue::ALL.iter().map(|entry| entry.name);
             let message = format!(
-                "there is no store and no dataset `{}`{}",
+                "there is no store and no dataset `{}`{}; harmonia data list shows the known ones",
                 arguments.store,
                 suggestion(&arguments.store, names)
             );
@@ -101,14 +106,7 @@ fn place(arguments: &Arguments) -> Result<PathBuf> {
 fn verified_raw(arguments: &Arguments) -> Result<Vec<download::Verified>> {
     let Some(entry) = catalogue::find(&arguments.store) else { return Ok(Vec::new()) };
     let directory = locate::data_directory(arguments.directory.data_dir.as_deref())?;
-    let files = download::verify(entry, &directory)?;
-    for file in &files {
-        if let Verdict::Differs { what, expected, found } = &file.verdict {
-            let message = format!("its {what} is {found}, expected {expected}; remove it and fetch it again");
-            return Err(Error::file(&file.path, message));
-        }
-    }
-    Ok(files)
+    obtain::verify_raw(entry, &directory)
 }
 
 fn refuse_changed(place: &Path, verified: &[Verified]) -> Result<()> {

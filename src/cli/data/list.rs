@@ -69,7 +69,7 @@ fn text(directory: &Path) -> String {
     }
     let _ = writeln!(
         out,
-        "\nsynthetic      node   the study with a known generator, made in place\n\nlooked in {}; `cached` is ready to train on, \
+        "\nsynthetic      node   the study with a known generator, made in place\n\nlooked in {}; edges are counted as in the paper's tables; `cached` is ready to train on, \
          `raw files` are converted on first use. Addresses: --json",
         directory.display()
     );

@@ -11,7 +11,7 @@ mod tree;
 
 pub(crate) use stream::limit;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, one_line};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ use zip::{CompressionMethod, ZipArchive};
 const MOST_ENTRIES: usize = 100_000;
 /// Capacity that is taken on the word of a zip; beyond it a buffer grows with what really comes.
 const TRUSTED_CAPACITY: u64 = 1 << 26;
+/// Bytes of a member's name: it is part of messages.
+const LONGEST_NAME: usize = 255;
 
 /// A tree of files, opened for reading.
 #[derive(Clone, Debug)]
@@ -160,7 +162,10 @@ fn open_zip(path: &Path) -> Result<(Vec<String>, Vec<Member>, u64)> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
     let damaged = |error: zip::result::ZipError| {
-        Error::file(path, format!("expected a directory or a .zip, found neither ({error}); fetch the file again"))
+        Error::file(
+            path,
+            format!("expected a directory or a .zip, found neither ({}); fetch the file again", one_line(error)),
+        )
     };
     let mut zip = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
     if zip.len() > MOST_ENTRIES {
@@ -171,11 +176,15 @@ fn open_zip(path: &Path) -> Result<(Vec<String>, Vec<Member>, u64)> {
         let entry = zip.by_index_raw(index).map_err(damaged)?;
         let raw_name = entry.name().map_err(damaged)?.into_owned();
         let refused = |reason: &str| {
-            Error::file(path, format!("member {raw_name:?} {reason}; unpack it yourself and pass the directory"))
+            let name = one_line(format!("{raw_name:?}"));
+            Error::file(path, format!("member {name} {reason}; unpack it yourself and pass the directory"))
         };
         let Some(name) = tree::clean(&raw_name) else {
             return Err(refused("has a name that could lead outside the archive"));
         };
+        if name.len() > LONGEST_NAME || name.contains(char::is_control) {
+            return Err(refused("has a name that is too long or not printable"));
+        }
         if entry.is_symlink() {
             return Err(refused("is a symbolic link, expected a file"));
         }

@@ -1,9 +1,10 @@
 //! One process at a time fetches a file: an exclusive lock on `<file>.lock`.
 //!
-//! The operating system drops the lock with the process, so a kill leaves no file locked. The lock file is removed only
-//! after success: whoever still waits on the removed one then finds the file in place and has nothing to do.
+//! The operating system drops the lock with the process, so a kill leaves no file locked. The lock file is removed with
+//! the lock: whoever waited on the removed one notices that it is another file by now, and begins again.
 
 use super::partial::beside;
+use crate::files;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,27 +26,31 @@ pub(super) fn path(target: &Path) -> PathBuf {
 /// Waits for the lock of `target`, calling `waiting` between tries.
 pub(super) fn hold(target: &Path, waiting: &dyn Fn()) -> io::Result<Lock> {
     let path = path(target);
-    let file = File::options().create(true).truncate(false).write(true).open(&path)?;
     loop {
+        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
         match file.try_lock() {
-            Ok(()) => break,
+            Ok(()) if files::is_same(&file, &path) => return Ok(Lock { path, _file: file }),
+            Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 waiting();
                 crate::interrupt::check().map_err(|error| io::Error::other(error.to_string()))?;
                 std::thread::sleep(POLL);
             }
             // Some network file systems have no locks; two processes there at worst both download.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => break,
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                return Ok(Lock { path, _file: file });
+            }
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    Ok(Lock { path, _file: file })
 }
 
-impl Lock {
-    /// For when the file is in place and nobody needs the lock again.
-    pub(super) fn release_and_remove(self) {
-        // Best effort: an empty file left behind is harmless.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Best effort: an empty file left behind is harmless. Folders go too where nothing else is in them.
         let _ = std::fs::remove_file(&self.path);
+        for folder in self.path.ancestors().skip(1).take(2) {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 }

@@ -115,7 +115,7 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
     let lock = lock?;
     // Another process may have finished it while this one waited.
     if target.is_file() {
-        lock.release_and_remove();
+        drop(lock);
         return Ok(());
     }
 
@@ -154,7 +154,7 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
         checks::write_record(&record, file.file_name(), &sha256)?;
     }
     partial::put_in_place(&job.part, &target).map_err(|error| unwritable("write", &target, error))?;
-    lock.release_and_remove();
+    drop(lock);
     Ok(())
 }
 

@@ -85,7 +85,11 @@ pub fn write(path: &Path, layout: &Layout, tables: &Tables, progress: Progress) 
     beside::file(path, |file| {
         let zip = ZipWriter::new(BufWriter::with_capacity(BLOCK_BYTES, file));
         let mut archive = Archive { zip, path, layout, progress };
-        archive.all(tables)?;
+        if let Err(error) = archive.all(tables) {
+            // Dropping it would try to write the end of the archive, and complain on stderr when that fails as well.
+            std::mem::forget(archive);
+            return Err(error);
+        }
         let written = archive.zip.finish().map_err(|error| zip_error(path, error))?;
         written.into_inner().map_err(|error| Error::io("write", path)(error.into_error()))?;
         Ok(())

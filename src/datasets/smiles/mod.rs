@@ -11,7 +11,7 @@ mod table;
 mod tests;
 
 use super::{Dataset, Features, Labels, Level};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, one_line};
 use crate::files;
 use crate::graph::{Direction, Graph, Split};
 pub use features::{FEATURE_NAMES, FEATURES};
@@ -65,7 +65,8 @@ pub fn load(name: &str, path: &Path, columns: &Columns) -> Result<(Dataset, Vec<
         }
     }
     if kept.is_empty() {
-        let first = skipped.first().map_or(String::new(), |row| format!("; line {}: {}", row.line, row.reason));
+        let first =
+            skipped.first().map_or(String::new(), |row| format!("; line {}: {}", row.line, one_line(&row.reason)));
         let message =
             format!("expected molecules as SMILES strings, none of {} rows can be read{first}", skipped.len());
         return Err(Error::file(path, message));
@@ -99,6 +100,13 @@ fn classes(path: &Path, molecules: &[(Molecule, f64)]) -> Result<(Labels, Vec<St
     let mut distinct: Vec<f64> = molecules.iter().map(|&(_, label)| label).collect();
     distinct.sort_by(f64::total_cmp);
     distinct.dedup();
+    if let Some(number) = distinct.iter().find(|label| label.fract() != 0.0) {
+        let message = format!(
+            "expected classes, found the label {number}; this program classifies, it does not fit numbers: sort them into \
+             classes first, or name another column with --label-column"
+        );
+        return Err(Error::file(path, message));
+    }
     if !(2..=MOST_CLASSES).contains(&distinct.len()) {
         let message = format!(
             "expected 2 to {MOST_CLASSES} classes, found {} distinct labels in the rows that can be read; name the \

@@ -3,7 +3,7 @@
 //! Gives one [`Row`] a line of data, in the order of the file, with the line it starts on.
 
 use super::Columns;
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result, one_line, suggestion};
 use csv::{ByteRecord, ReaderBuilder};
 use std::path::Path;
 
@@ -113,10 +113,10 @@ fn column(path: &Path, header: &[String], given: Option<&str>, guesses: &[&str],
     found.ok_or_else(|| {
         let expected = given.map_or_else(|| format!("one of {}", guesses.join(", ")), |name| format!("`{name}`"));
         let near = suggestion(given.unwrap_or_default(), header.iter().map(String::as_str).filter(|_| given.is_some()));
-        let names: String = header.join(", ").chars().take(200).collect();
+        let names = one_line(header.join(", "));
         Error::file(
             path,
-            format!("line 1: expected a column of {what}, {expected}; found {names}{near}; name the column"),
+            format!("line 1: expected a column of {what}, {expected}; found {names}{near}; name it with --smiles-column or --label-column"),
         )
     })
 }

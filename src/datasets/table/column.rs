@@ -233,6 +233,17 @@ impl Categories {
         true
     }
 
+    /// Rows whose word is of a kind.
+    pub(super) fn count(&self, is: impl Fn(&str) -> bool) -> usize {
+        let kinds: Vec<bool> = self.names.iter().map(|name| is(name)).collect();
+        self.codes.iter().filter(|&&code| kinds.get(usize::from(code)).copied().unwrap_or(false)).count()
+    }
+
+    /// The word of a row.
+    pub(super) fn word(&self, row: usize) -> &str {
+        self.codes.get(row).and_then(|&code| self.names.get(usize::from(code))).map_or("", String::as_str)
+    }
+
     /// The column, its words sorted so that the order of the rows does not matter.
     pub(super) fn finish(self) -> Values {
         let mut names = self.names.clone();

@@ -83,8 +83,19 @@ impl Delimited {
                     missing.refuse(&self.path, &name, &places)?;
                     Values::Numbers(values)
                 }
-                Builder::Categories(categories, missing, _) => {
+                Builder::Categories(categories, missing, first) => {
                     missing.refuse(&self.path, &name, &places)?;
+                    // A slip of the pen among numbers is no category.
+                    let numbers = categories.count(|word| number(word).is_some());
+                    if 2 * numbers > rows {
+                        let message = format!(
+                            "{}: column `{name}`: expected a number, found `{}`; {numbers} of {rows} rows are numbers: mend the \
+                             others, or write all of them as words",
+                            places.of(first),
+                            shortened(categories.word(first))
+                        );
+                        return Err(Error::file(&self.path, message));
+                    }
                     categories.finish()
                 }
                 Builder::Skip | Builder::Failed(_) => Values::Skipped,

@@ -203,7 +203,7 @@ fn table(path: &Path, columns: &Columns, index: &Index) -> Result<Table> {
     columns.check(path, &names, &[("source", Columns::is_source), ("target", Columns::is_target)])?;
     if let Some(extra) = names.iter().find(|name| !known(name) && !columns.is_ignored(name)) {
         let message = format!(
-            "column `{}`: expected source, target and perhaps weight{}; drop it or name it as one to ignore",
+            "column `{}`: expected source, target and perhaps weight{}; drop it, or leave it out with --ignore NAME",
             shortened(extra),
             suggestion(extra, ["source", "target", "weight"])
         );

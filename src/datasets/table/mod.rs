@@ -193,18 +193,26 @@ impl Columns {
         for (meaning, is) in if needed.is_empty() { OF_UNITS } else { OF_EDGES } {
             let mut found = names.iter().filter(|name| is(self, name));
             if let (Some(first), Some(second)) = (found.next(), found.next()) {
-                let message = format!("columns `{first}` and `{second}` both mean {meaning}; rename or ignore one");
+                let message = format!(
+                    "columns `{first}` and `{second}` both mean {meaning}; rename one, or leave one out with --ignore NAME"
+                );
                 return Err(Error::file(path, message));
             }
         }
         for (meaning, is) in needed {
             if !names.iter().any(|name| is(self, name)) {
                 let shown: Vec<String> = names.iter().take(8).map(|name| column::shortened(name)).collect();
-                let message = format!(
-                    "expected a column `{meaning}`, found {}{}",
-                    shown.join(", "),
-                    suggestion(meaning, names.iter().map(String::as_str))
-                );
+                // The other way about than elsewhere: it is the user's own word that is to be changed.
+                let close = names.iter().find(|name| !suggestion(name, [*meaning]).is_empty());
+                let advice = match close {
+                    Some(name) => format!(
+                        "; rename `{}`, or use --column {meaning}={}",
+                        column::shortened(name),
+                        column::shortened(name)
+                    ),
+                    None => format!("; name it with --column {meaning}=NAME"),
+                };
+                let message = format!("expected a column `{meaning}`, found {}{advice}", shown.join(", "));
                 return Err(Error::file(path, message));
             }
         }

@@ -87,7 +87,8 @@ impl Parquet {
                     let cells = guarded(&self.path, || self.cells(at, cells, &mut left))?;
                     let length = cells.len();
                     if rows.is_some_and(|rows| rows != length) {
-                        let message = format!("column `{name}` has {length} rows, the ones before it {rows:?}");
+                        let message =
+                            format!("column `{name}` has {length} rows, the ones before it {}", rows.unwrap_or(0));
                         return Err(Error::file(&self.path, message));
                     }
                     rows = Some(length);
@@ -320,6 +321,7 @@ fn drain<T: DataType>(
 /// Runs the decoder; its errors, and its panics on damaged files, become errors of the file.
 fn guarded<T>(path: &Path, work: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T> {
     let refused = |reason: String| {
+        let reason = crate::error::one_line(reason);
         Error::file(path, format!("expected a Parquet table: {reason}; write it again if it is damaged"))
     };
     match catch_unwind(AssertUnwindSafe(work)) {

@@ -59,17 +59,19 @@ pub fn load(name: &str, archive: &Archive, options: Options) -> Result<Dataset> 
     let indicator = files.required("graph_indicator")?;
     let (graph_of, graph_ptr) = graphs(&indicator)?;
     let (labels, class_names) = classes(&files.required("graph_labels")?, graph_ptr.len() - 1, &known)?;
+    let in_archive = |error: Error| Error::file(archive.path(), error.to_string());
     // The two large parts of a set do not depend on each other.
     let (columns, graph) = rayon::join(
         || features(&files, graph_of.len(), options.features, &known),
         || {
             let edges = edges(&files.required("A")?, &graph_of)?;
-            Graph::from_edges(graph_of.len(), &edges, None, Direction::Undirected)
+            Graph::from_edges(graph_of.len(), &edges, None, Direction::Undirected).map_err(in_archive)
         },
     );
     let (columns, graph) = (columns?, graph?);
-    let features = Features::new(graph_of.len(), columns.names.len(), columns.values)?;
-    let mut dataset = Dataset::new(name, graph, graph_ptr, features, labels, Level::Graph, Split::default())?;
+    let features = Features::new(graph_of.len(), columns.names.len(), columns.values).map_err(in_archive)?;
+    let mut dataset =
+        Dataset::new(name, graph, graph_ptr, features, labels, Level::Graph, Split::default()).map_err(in_archive)?;
     dataset.feature_names = columns.names;
     dataset.class_names = class_names;
     Ok(dataset)

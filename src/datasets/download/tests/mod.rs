@@ -57,9 +57,9 @@ impl Place {
         std::fs::read(&self.target).unwrap()
     }
 
-    /// Names in the folder of the file, sorted.
+    /// Names in the folder of the file, sorted; none where the folder itself is gone.
     fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.target.parent().unwrap()).unwrap();
+        let entries = std::fs::read_dir(self.target.parent().unwrap()).into_iter().flatten();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names

@@ -177,7 +177,10 @@ fn bad_edges_are_named_by_file_line_and_reason() {
     let extra = edges("source,target,wieght\n0,1,1\n");
     assert!(extra.contains("column `wieght`") && extra.contains("did you mean `weight`?"), "{extra}");
     let lost = edges("sorce,target\n0,1\n");
-    assert_eq!(lost, "edges.csv: expected a column `source`, found sorce, target; did you mean `sorce`?");
+    assert_eq!(
+        lost,
+        "edges.csv: expected a column `source`, found sorce, target; rename `sorce`, or use --column source=sorce"
+    );
     assert!(edges("0,1,2,3\n").contains("line 1: expected source, target and perhaps weight, found 4 columns"));
     assert!(edges("source,target,src\n0,1,1\n").contains("`source` and `src` both mean source"));
     assert!(edges("").contains("is empty"));
@@ -289,4 +292,30 @@ fn other_encodings_are_refused_with_the_line() {
     let message = refused(b"f,label\n1,0\n2,caf\xe9\n");
     assert!(message.contains("nodes.csv: line 3: expected UTF-8 text"), "{message}");
     assert!(refused(b"\xff\xfef\0").contains("found UTF-16"));
+}
+
+#[test]
+fn a_slip_among_numbers_is_refused_and_none_is_a_class() {
+    let rows: String =
+        (0..20).map(|i| format!("{},{}\n", if i == 7 { "1O.5".into() } else { i.to_string() }, i % 2)).collect();
+    let nodes = format!("score,label\n{rows}");
+    let message = refused(&[("nodes.csv", &nodes), ("edges.csv", "0,1\n")]);
+    assert!(
+        message.contains("nodes.csv: line 9: column `score`: expected a number, found `1O.5`; 19 of 20"),
+        "{message}"
+    );
+
+    let nodes = "x,label\n1,none\n2,mild\n3,NA\n4,\n";
+    let dataset = loaded(&[("nodes.csv", nodes), ("edges.csv", "0,1\n")]);
+    assert_eq!(dataset.class_names, ["NA", "mild", "none"]);
+    assert_eq!(dataset.labels, Labels::Classes { ids: vec![2, 1, 0, UNLABELLED], classes: 3 });
+}
+
+#[test]
+fn classes_from_one_and_half_mirrored_weights_are_not_guessed() {
+    let message = refused(&[("nodes.csv", "x,label\n1,1\n2,2\n3,1\n"), ("edges.csv", "0,1\n")]);
+    assert!(message.contains("found none of class 0"), "{message}");
+    let edges = "source,target,weight\n0,1,2\n1,0,2\n1,2,3\n2,1,3\n0,2,5\n";
+    let found = refused(&[("nodes.csv", "x,label\n1,0\n2,1\n3,1\n"), ("edges.csv", edges)]);
+    assert!(found.contains("4 of 5 weighted edges are listed both ways"), "{found}");
 }
