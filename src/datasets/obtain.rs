@@ -266,6 +266,9 @@ impl Lock {
         let path = target.with_extension("lock");
         let mut told = false;
         loop {
+            // Whoever gave up before may have removed the empty folder with its lock.
+            let folder = path.parent().unwrap_or(Path::new("."));
+            std::fs::create_dir_all(folder).map_err(Error::io("create directory", folder))?;
             let file = File::create(&path).map_err(Error::io("write", &path))?;
             match file.try_lock() {
                 // Whoever held it may have removed it: then others lock another file of that name.

@@ -45,7 +45,7 @@ fn text(directory: &Path) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{:<24}licence",
+        "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{:<37}licence",
         "name", "task", "graphs", "nodes", "edges", "features", "classes", "download", "here", "source"
     );
     for entry in catalogue::ALL {
@@ -53,7 +53,7 @@ fn text(directory: &Path) -> String {
         let shape = &entry.shape;
         let _ = writeln!(
             out,
-            "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{:<24}{}",
+            "{:<14}{:<7}{:>9}{:>12}{:>13}{:>10}{:>9}  {:>9}  {:<10}{:<37}{}",
             entry.name,
             entry.task_name(),
             thousands(shape.graphs),

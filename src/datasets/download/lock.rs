@@ -27,6 +27,8 @@ pub(super) fn path(target: &Path) -> PathBuf {
 pub(super) fn hold(target: &Path, waiting: &dyn Fn()) -> io::Result<Lock> {
     let path = path(target);
     loop {
+        // Whoever gave up before may have removed the empty folder with its lock.
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         let file = File::options().create(true).truncate(false).write(true).open(&path)?;
         match file.try_lock() {
             Ok(()) if files::is_same(&file, &path) => return Ok(Lock { path, _file: file }),
