@@ -65,10 +65,13 @@ pub fn harmonia() -> ExitCode {
     })
 }
 
-/// Work that is not training stops at the first Ctrl-C, leaving nothing half-written; the second exits at once.
+/// The first signal asks to stop: training finishes its epoch and saves, other work gives up and leaves nothing
+/// half-written. A second Ctrl-C exits at once.
 fn catch_interrupts() -> Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = crate::interrupt::flag();
+    // Order matters: the exit is armed by the flag that the next handler sets. Only Ctrl-C exits at once: `timeout` and
+    // job managers may send SIGTERM twice, to the process and to its group.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, std::sync::Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(SIGINT, std::sync::Arc::clone(&stop)))
         .and_then(|_| signal_hook::flag::register(SIGTERM, stop))

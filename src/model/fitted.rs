@@ -52,8 +52,8 @@ pub struct FittedModel {
 
 /// Trains on the CPU with the settings' first seed and returns the model of the best epoch. Writes no files.
 ///
-/// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not apply. Threads are those of
-/// the current rayon pool.
+/// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not
+/// apply. Threads are those of the current rayon pool.
 ///
 /// # Errors
 /// Settings or data that do not fit, or training that diverges.
