@@ -111,7 +111,9 @@ impl fmt::Display for Error {
             Error::Interrupted { run } => {
                 write!(f, "interrupted; continue with: harmonia-train --resume {}", run.display())
             }
-            Error::Cancelled => f.write_str("interrupted; nothing half-written was left"),
+            Error::Cancelled => {
+                f.write_str("interrupted; nothing half-written was left (a download goes on where it stopped)")
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::ops::Range;
 
-/// What numbers in a text become. Readers may hold a name for each class or feature up to limits of their own (2^24);
+/// What numbers in a text become. Readers may hold a name for each class or feature up to limits of their own (2^20);
 /// the claims here are far below that, or beyond it.
 const NUMBERS: [&str; 20] = [
     "",

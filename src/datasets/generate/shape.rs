@@ -12,7 +12,7 @@ const FEWEST_NODES: usize = 64;
 const FEWEST_PER_CLASS: usize = 2;
 /// Larger than any dataset this is meant for; beyond it a number is taken for a slip of the keyboard.
 const MOST_EDGE_ROWS: usize = 1 << 32;
-const MOST_FEATURES: usize = 1 << 24;
+const MOST_FEATURES: usize = 1 << 20;
 const MOST_CLASSES: usize = 1 << 16;
 
 /// How large a dataset is.
