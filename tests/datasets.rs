@@ -384,26 +384,30 @@ fn igb_layouts_convert_from_a_directory_and_from_a_tar() {
     if !tar.is_ok_and(|status| status.success()) {
         return println!("skipped: there is no tar to pack an archive with");
     }
+    let tarred = ["data", "convert", "igb_homogeneous_small.tar.gz", "--format", "igb", "--out", "tarred"];
+    scratch.harmonia_ok(&tarred);
+    same_store(&scratch, "direct", "tarred");
+    let names = std::fs::read_dir(scratch.path("tarred")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(
+        names.into_iter().all(|name| name == "meta.json" || name.to_string_lossy().ends_with(".npy")),
+        "the store holds no raw files"
+    );
+    // By name an archive that is not the published one is refused; extracted files have no checksum to differ from.
     std::fs::create_dir_all(scratch.path("data/IGB-Small/raw")).unwrap();
-    std::fs::rename(
-        scratch.path("igb_homogeneous_small.tar.gz"),
-        scratch.path("data/IGB-Small/raw/igb_homogeneous_small.tar.gz"),
-    )
-    .unwrap();
-    let info = scratch.harmonia_ok(&["data", "info", "igb-small", "--data-dir", "data", "--json", "--offline"]);
-    let info: Value = serde_json::from_str(&info).unwrap();
+    let place = scratch.path("data/IGB-Small/raw/igb_homogeneous_small.tar.gz");
+    std::fs::rename(scratch.path("igb_homogeneous_small.tar.gz"), &place).unwrap();
+    let by_name = ["data", "info", "igb-small", "--data-dir", "data", "--json", "--offline"];
+    scratch.refused("harmonia", &by_name, &["igb_homogeneous_small.tar.gz", "MD5", "harmonia data convert"]);
+    std::fs::remove_dir_all(scratch.path("data")).unwrap();
+    std::fs::create_dir_all(scratch.path("data")).unwrap();
+    std::fs::rename(scratch.path("igb"), scratch.path("data/IGB-Small")).unwrap();
+    let info: Value = serde_json::from_str(&scratch.harmonia_ok(&by_name)).unwrap();
     same_store(&scratch, "direct", "data/IGB-Small/store");
     let found = &info["statistics"];
     assert_eq!([&found["nodes"], &found["features"]].map(number), [10_000, 1024]);
     assert_eq!([0, 1, 2].map(|part| number(&found["splits"][0][part])), [6000, 2000, 2000]);
     let entries: Vec<_> = std::fs::read_dir(scratch.path("data/IGB-Small")).unwrap().collect();
-    assert_eq!(entries.len(), 2, "raw and store, nothing else");
-    let names =
-        std::fs::read_dir(scratch.path("data/IGB-Small/store")).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(
-        names.into_iter().all(|name| name == "meta.json" || name.to_string_lossy().ends_with(".npy")),
-        "the store holds no raw files"
-    );
+    assert_eq!(entries.len(), 2, "raw files and store, nothing else");
 }
 
 /// The labels of generated data come from walks of known length: a model that may walk finds them, one that may not

@@ -136,7 +136,7 @@ pub fn verify_raw(entry: &Entry, directory: &Path) -> Result<Vec<download::Verif
         if let Verdict::Differs { what, expected, found } = &file.verdict {
             let message = format!(
                 "is not the file that was published: its {what} is {found}, expected {expected}; remove it, then: harmonia \
-                 data fetch {}",
+                 data fetch {} (or use it all the same, with harmonia data convert)",
                 entry.name
             );
             return Err(Error::file(&file.path, message));
