@@ -157,20 +157,20 @@ mod tests {
 
     #[test]
     fn the_flag_wins_over_the_variable_and_that_over_the_cache() {
-        let all = [("HARMONIA_DATA", "/data"), ("XDG_CACHE_HOME", "/xdg"), ("HOME", "/home/a")];
+        let all = [("HARMONIA_DATA", "/data"), ("XDG_CACHE_HOME", "/xdg"), ("HOME", "/people/a")];
         let unix = |explicit, skipped: usize| directory_of(explicit, Platform::Unix, &all[skipped..]).unwrap();
         assert_eq!(unix(Some("here"), 0), Path::new("here"));
         assert_eq!(unix(None, 0), Path::new("/data"));
         assert_eq!(unix(Some(""), 0), Path::new("/data"));
         assert_eq!(unix(None, 1), Path::new("/xdg/harmonia"));
-        assert_eq!(unix(None, 2), Path::new("/home/a/.cache/harmonia"));
+        assert_eq!(unix(None, 2), Path::new("/people/a/.cache/harmonia"));
     }
 
     #[test]
     fn each_platform_has_its_cache_directory() {
-        let home = [("HARMONIA_DATA", ""), ("XDG_CACHE_HOME", "relative"), ("HOME", "/home/a")];
-        assert_eq!(directory_of(None, Platform::Unix, &home).unwrap(), Path::new("/home/a/.cache/harmonia"));
-        assert_eq!(directory_of(None, Platform::Mac, &home).unwrap(), Path::new("/home/a/Library/Caches/harmonia"));
+        let home = [("HARMONIA_DATA", ""), ("XDG_CACHE_HOME", "relative"), ("HOME", "/people/a")];
+        assert_eq!(directory_of(None, Platform::Unix, &home).unwrap(), Path::new("/people/a/.cache/harmonia"));
+        assert_eq!(directory_of(None, Platform::Mac, &home).unwrap(), Path::new("/people/a/Library/Caches/harmonia"));
         let windows = directory_of(None, Platform::Windows, &[("LOCALAPPDATA", "local")]).unwrap();
         assert_eq!(windows, Path::new("local").join("harmonia"));
         let message = directory_of(None, Platform::Windows, &home).unwrap_err().to_string();
