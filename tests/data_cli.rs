@@ -136,6 +136,9 @@ fn typos_are_refused_with_a_suggestion() {
     let scratch = Scratch::new();
     scratch.write("file.txt", "hello");
     std::fs::create_dir(scratch.path("taken")).unwrap();
+    std::fs::create_dir(scratch.path("own")).unwrap();
+    scratch.write("own/nodes.csv", "x,label\n1,0\n2,1\n");
+    scratch.write("own/edges.csv", "from,to\n0,1\n");
     for (arguments, expected) in [
         (&["data", "fetch", "coraa"][..], &["coraa", "did you mean `cora`"][..]),
         (&["data", "info", "coraa"], &["coraa", "did you mean `cora`"]),
@@ -149,6 +152,22 @@ fn typos_are_refused_with_a_suggestion() {
         (&["data", "convert", "taken", "--format", "tudataset", "--out", "s"], &["taken", "_A.txt"]),
         (&["data", "convert", "taken", "--format", "ogb", "--out", "s"], &["taken", "raw/edge.csv.gz"]),
         (&["data", "convert", "file.txt", "--format", "table", "--out", "taken"], &["taken", "already exists"]),
+        (
+            &["data", "convert", "own", "--format", "table", "--out", "s", "--table", "egdes=x"],
+            &["did you mean `edges`"],
+        ),
+        (
+            &["data", "convert", "own", "--format", "table", "--out", "s", "--column", "source"],
+            &["ROLE=NAME", "source"],
+        ),
+        (
+            &["data", "convert", "own", "--format", "table", "--out", "s", "--column", "source=form"],
+            &["edges.csv", "`form`", "did you mean `from`"],
+        ),
+        (
+            &["data", "convert", "own", "--format", "tudataset", "--directed", "--out", "s"],
+            &["--directed", "no direction"],
+        ),
         (&["data", "generate", "--like", "ogbn-product", "--out", "s"], &["did you mean `ogbn-products`"]),
         (&["data", "generate", "--like", "cora", "--scale", "-1", "--out", "s"], &["scale"]),
         (&["data", "generate", "--like", "cora", "--out", "taken"], &["taken", "already exists"]),

@@ -270,7 +270,6 @@ fn a_cross_validation_prints_mean_and_deviation_over_folds_and_repeats() {
     assert!(close(&accuracy["mean"], mean(&scores)) && close(&accuracy["std"], deviation(&scores)), "{accuracy}");
     let repeats: Vec<f64> = scores.chunks(10).map(mean).collect();
     assert!(close(&accuracy["std_between_repeats"], deviation(&repeats)), "{accuracy}");
-    // Every graph is tested once a repeat: the folds' accuracies are whole numbers of graphs.
     assert!(scratch.path("cv/seed-2/fold-9/summary.json").is_file());
     // A fold stands for itself: the settings in its directory give the same run again.
     let config = std::fs::read_to_string(scratch.path("cv/seed-1/fold-4/config.toml")).unwrap();

@@ -105,52 +105,53 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn tables(arguments: &Arguments) -> Result<table::Options> {
     let mut options = table::Options::default();
     options.columns.ignore.clone_from(&arguments.ignore);
-    for (flag, assignments) in [("--table", &arguments.table), ("--column", &arguments.column)] {
-        for assignment in assignments {
-            let (role, value) = assignment.split_once('=').unwrap_or((assignment, ""));
-            let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
-            let files = [
-                ("edges", edges),
-                ("nodes", nodes),
-                ("features", features),
-                ("labels", labels),
-                ("splits", splits),
-                ("graphs", graphs),
-            ];
-            let columns = [
-                ("source", &mut columns.source),
-                ("target", &mut columns.target),
-                ("weight", &mut columns.weight),
-                ("id", &mut columns.id),
-                ("label", &mut columns.label),
-                ("split", &mut columns.split),
-                ("graph", &mut columns.graph),
-            ];
-            let roles: Vec<&str> = match flag {
-                "--table" => files.iter().map(|(role, _)| *role).collect(),
-                _ => columns.iter().map(|(role, _)| *role).collect(),
-            };
-            if !roles.contains(&role) || value.is_empty() {
-                return Err(Error::Config(format!(
-                    "{flag} {assignment}: expected ROLE={}, ROLE one of {}{}",
-                    if flag == "--table" { "FILE" } else { "NAME" },
-                    roles.join(", "),
-                    suggestion(role, roles.iter().copied())
-                )));
-            }
-            match flag {
-                "--table" => files
-                    .into_iter()
-                    .filter(|(known, _)| *known == role)
-                    .for_each(|(_, place)| *place = Some(value.into())),
-                _ => columns
-                    .into_iter()
-                    .filter(|(known, _)| *known == role)
-                    .for_each(|(_, place)| *place = Some(value.into())),
+    let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
+    let files = [
+        ("edges", edges),
+        ("nodes", nodes),
+        ("features", features),
+        ("labels", labels),
+        ("splits", splits),
+        ("graphs", graphs),
+    ];
+    assign("--table", "FILE", &arguments.table, files)?;
+    let table::Columns { source, target, weight, id, label, split, graph, .. } = columns;
+    let names = [
+        ("source", source),
+        ("target", target),
+        ("weight", weight),
+        ("id", id),
+        ("label", label),
+        ("split", split),
+        ("graph", graph),
+    ];
+    assign("--column", "NAME", &arguments.column, names)?;
+    Ok(options)
+}
+
+/// Puts the values of `role=value` words in their places.
+fn assign<T: for<'a> From<&'a str>, const ROLES: usize>(
+    flag: &str,
+    value_name: &str,
+    words: &[String],
+    mut places: [(&str, &mut Option<T>); ROLES],
+) -> Result<()> {
+    for word in words {
+        let (role, value) = word.split_once('=').unwrap_or((word, ""));
+        match places.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, place)) if !value.is_empty() => **place = Some(value.into()),
+            found => {
+                let found = found.is_some();
+                let roles: Vec<&str> = places.iter().map(|(role, _)| *role).collect();
+                // The role may be right and the value missing: then there is nothing to suggest.
+                let close = if found { String::new() } else { suggestion(role, roles.iter().copied()) };
+                let roles = roles.join(", ");
+                let message = format!("{flag} {word}: expected ROLE={value_name}, ROLE one of {roles}{close}");
+                return Err(Error::Config(message));
             }
         }
     }
-    Ok(options)
+    Ok(())
 }
 
 fn undirected_by_default(format: Format, input: &Path) -> bool {

@@ -51,7 +51,13 @@ impl Edges {
 
 /// Entries off the diagonal whose mirror image is there with the same weight, and all of them.
 fn listed_both_ways(adjacency: &Csr) -> (usize, usize) {
-    let weight = |i: usize, j: usize| adjacency.row_entries(i).find(|&(k, _)| k == j).map(|(_, weight)| weight);
+    let (columns, weights) = (&adjacency.col_idx[..], adjacency.weights.as_deref());
+    let weight = |i: usize, j: usize| {
+        let row = adjacency.row(i);
+        // Rows are sorted; a hub may have a long one.
+        let at = columns.get(row.clone())?.binary_search(&(j as u32)).ok()?;
+        weights.map_or(Some(1.0), |weights| weights.get(row.start + at).copied())
+    };
     let entries = (0..adjacency.rows()).flat_map(|i| adjacency.row_entries(i).map(move |(j, weight)| (i, j, weight)));
     let mut counts = (0, 0);
     for (i, j, value) in entries.filter(|&(i, j, _)| i != j) {

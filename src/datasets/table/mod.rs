@@ -202,17 +202,29 @@ impl Columns {
         for (meaning, is) in needed {
             if !names.iter().any(|name| is(self, name)) {
                 let shown: Vec<String> = names.iter().take(8).map(|name| column::shortened(name)).collect();
+                let shown = shown.join(", ");
+                let given = match *meaning {
+                    "source" => &self.source,
+                    "target" => &self.target,
+                    _ => &None,
+                };
                 // The other way about than elsewhere: it is the user's own word that is to be changed.
                 let close = names.iter().find(|name| !suggestion(name, [*meaning]).is_empty());
-                let advice = match close {
-                    Some(name) => format!(
-                        "; rename `{}`, or use --column {meaning}={}",
-                        column::shortened(name),
-                        column::shortened(name)
-                    ),
-                    None => format!("; name it with --column {meaning}=NAME"),
+                let message = match (given, close) {
+                    (Some(given), _) => {
+                        let close = suggestion(given, names.iter().map(String::as_str));
+                        format!("expected a column `{given}` (--column {meaning}={given}), found {shown}{close}")
+                    }
+                    (None, Some(name)) => {
+                        let name = column::shortened(name);
+                        format!(
+                            "expected a column `{meaning}`, found {shown}; rename `{name}`, or use --column {meaning}={name}"
+                        )
+                    }
+                    (None, None) => {
+                        format!("expected a column `{meaning}`, found {shown}; name it with --column {meaning}=NAME")
+                    }
                 };
-                let message = format!("expected a column `{meaning}`, found {}{advice}", shown.join(", "));
                 return Err(Error::file(path, message));
             }
         }
