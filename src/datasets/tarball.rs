@@ -2,6 +2,7 @@
 //!
 //! Members are found by the end of their name and written under that end, so no name of the archive becomes a path.
 
+use super::archive::limit;
 use super::convert::Watch;
 use crate::error::{Error, Result, one_line};
 use flate2::read::GzDecoder;
@@ -9,10 +10,6 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use tempfile::TempDir;
-
-/// Times its compressed size that an archive may grow to, and bytes that it may in any case.
-const MOST_GROWTH: u64 = 256;
-const ALWAYS_ALLOWED: u64 = 256 << 20;
 
 /// Extracts the members whose names end in one of `wanted` (with `/` before) into a new directory inside `beside`.
 ///
@@ -28,7 +25,7 @@ pub fn extract(path: &Path, beside: &Path, wanted: &[&str], watch: &Watch) -> Re
     };
     let file = File::open(path).map_err(Error::io("read", path))?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
-    let most = bytes.saturating_mul(MOST_GROWTH).saturating_add(ALWAYS_ALLOWED);
+    let most = limit(bytes);
     let mut file = BufReader::with_capacity(1 << 20, file);
     let start = std::io::BufRead::fill_buf(&mut file).map_err(damaged)?;
     if start.starts_with(b"PK") {

@@ -197,7 +197,7 @@ fn wrong_member(path: &Path, members: &[(&str, &str)]) -> Result<Option<Verdict>
 /// Bytes a member may grow to: real tables shrink to a tenth, an archive made to harm grows a thousandfold.
 fn growth_limit(path: &Path) -> Result<u64> {
     let packed = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
-    Ok(packed.saturating_mul(256).saturating_add(256 << 20))
+    Ok(crate::datasets::archive::limit(packed))
 }
 
 fn member_digest(mut content: impl Read, most: u64) -> std::io::Result<String> {

@@ -63,7 +63,7 @@ fn fill_folder(directory: &Path, place: &Path, fill: impl FnOnce(&Path) -> Resul
     let unfinished = (builder.prefix(UNFINISHED).tempdir_in(directory))
         .map_err(plain)
         .map_err(Error::io("write into directory", directory))?;
-    // One level down: the temporary folder itself is private, the result should be an ordinary one.
+    // One level down, so that dropping the temporary folder has nothing to remove once the result has its place.
     let folder = unfinished.path().join("folder");
     std::fs::create_dir(&folder).map_err(plain).map_err(Error::io("create directory", place))?;
     fill(&folder)?;
