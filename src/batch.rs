@@ -4,14 +4,24 @@
 //! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
 
 use crate::datasets::{Dataset, Features, Level, Objective};
-use crate::graph::{Transition, Walk};
+use crate::graph::{NodeWeights, Transition, Walk};
+use crate::model::{Plan, Space};
 use std::sync::Arc;
+
+/// How the responses of nodes reach the logits.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// Hop by hop along the walk.
+    Walk(Arc<Transition>),
+    /// Graph tasks: every node counts with a weight a hop, known in advance.
+    Weights(Arc<NodeWeights>),
+}
 
 /// One step's worth of data.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The walk on the nodes of the batch.
-    pub transition: Arc<Transition>,
+    /// How the nodes of the batch reach its logits.
+    pub reach: Reach,
     /// X of the nodes of the batch.
     pub features: Arc<Features>,
     /// First node of each graph and the end.
@@ -32,40 +42,56 @@ impl Batch {
     /// Rows of the logits.
     pub fn rows(&self) -> usize {
         match self.level {
-            Level::Node => self.transition.nodes(),
+            Level::Node => self.nodes(),
             Level::Graph => self.graph_ptr.len() - 1,
+        }
+    }
+
+    /// Nodes of the batch.
+    pub fn nodes(&self) -> usize {
+        self.features.rows
+    }
+
+    /// The walk, where the batch needs one.
+    pub fn transition(&self) -> Option<&Arc<Transition>> {
+        match &self.reach {
+            Reach::Walk(transition) => Some(transition),
+            Reach::Weights(_) => None,
         }
     }
 }
 
-/// Cuts batches out of a dataset; the walk is derived once.
+/// Cuts batches out of a dataset; the walk, or what nodes weigh by it, is derived once.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     /// The source.
     pub dataset: &'a Dataset,
-    transition: Arc<Transition>,
+    reach: Reach,
 }
 
 impl<'a> Batches<'a> {
-    /// Derives the walk of the dataset's graph.
+    /// Batches that walk.
     pub fn new(dataset: &'a Dataset, walk: Walk) -> Self {
-        Batches { dataset, transition: Arc::new(Transition::new(&dataset.graph, walk)) }
+        Batches { dataset, reach: Reach::Walk(Arc::new(Transition::new(&dataset.graph, walk))) }
     }
 
-    /// The walk on the whole dataset.
-    pub fn transition(&self) -> &Transition {
-        &self.transition
+    /// Batches as a plan wants them: those of graph tasks in class space know the weight of every node at each of
+    /// `hops` hops and do not walk.
+    pub fn planned(dataset: &'a Dataset, walk: Walk, plan: Plan, hops: usize) -> Self {
+        let walking = Batches::new(dataset, walk);
+        match &walking.reach {
+            Reach::Walk(transition) if dataset.level == Level::Graph && plan.space == Space::Classes => {
+                let weights = Arc::new(NodeWeights::new(transition, hops));
+                Batches { dataset, reach: Reach::Weights(weights) }
+            }
+            _ => walking,
+        }
     }
 
     /// The whole dataset with `units` as targets.
     pub fn whole(&self, units: &[u32]) -> Batch {
         let targets = units.iter().map(|&unit| (unit, unit)).collect();
-        self.batch(
-            Arc::clone(&self.transition),
-            Arc::clone(&self.dataset.features),
-            self.dataset.graph_ptr.clone(),
-            targets,
-        )
+        self.batch(self.reach.clone(), Arc::clone(&self.dataset.features), self.dataset.graph_ptr.clone(), targets)
     }
 
     /// The graphs that hold `units` (in order of first appearance), with `units` as targets.
@@ -89,28 +115,25 @@ impl<'a> Batches<'a> {
             let inside = if self.dataset.level == Level::Node { unit as usize - nodes.start } else { 0 };
             targets.push(((first_row[graph] + inside) as u32, unit));
         }
-        let transition = Arc::new(self.transition.blocks(&ranges));
+        let reach = match &self.reach {
+            Reach::Walk(transition) => Reach::Walk(Arc::new(transition.blocks(&ranges))),
+            Reach::Weights(weights) => Reach::Weights(Arc::new(weights.rows(&ranges))),
+        };
         let features = Arc::new(self.dataset.features.rows(&ranges));
-        self.batch(transition, features, graph_ptr, targets)
+        self.batch(reach, features, graph_ptr, targets)
     }
 
-    fn batch(
-        &self,
-        transition: Arc<Transition>,
-        features: Arc<Features>,
-        graph_ptr: Vec<usize>,
-        targets: Vec<(u32, u32)>,
-    ) -> Batch {
+    fn batch(&self, reach: Reach, features: Arc<Features>, graph_ptr: Vec<usize>, targets: Vec<(u32, u32)>) -> Batch {
         let labels = &self.dataset.labels;
         let (objective, outputs) = (labels.objective(), labels.outputs());
         let width = if objective == Objective::Softmax { 1 } else { outputs };
-        let rows = if self.dataset.level == Level::Node { transition.nodes() } else { graph_ptr.len() - 1 };
+        let rows = if self.dataset.level == Level::Node { features.rows } else { graph_ptr.len() - 1 };
         let mut codes = vec![-1; rows * width];
         for &(row, unit) in &targets {
             let row = &mut codes[row as usize * width..][..width];
             row.iter_mut().zip(labels.codes(unit as usize)).for_each(|(to, code)| *to = code);
         }
-        Batch { transition, features, graph_ptr, level: self.dataset.level, objective, outputs, codes, targets }
+        Batch { reach, features, graph_ptr, level: self.dataset.level, objective, outputs, codes, targets }
     }
 }
 
@@ -135,7 +158,7 @@ mod tests {
         assert_eq!(batch.graph_ptr, [0, 3, 5]);
         assert_eq!(batch.targets, [(2, 4), (3, 0), (0, 2)]);
         assert_eq!(batch.codes, [2, -1, 1, 0, -1]);
-        assert_eq!(batch.transition.matrix().col_idx, [1, 0, 2, 1, 4, 3]);
+        assert_eq!(batch.transition().unwrap().matrix().col_idx, [1, 0, 2, 1, 4, 3]);
 
         let labels = Labels::Classes { ids: vec![0, 1, 0], classes: 2 };
         let graphs = Dataset::new("t", graph, vec![0, 2, 5, 6], features, labels, Level::Graph, split).unwrap();

@@ -51,6 +51,7 @@ pub mod experiments;
 pub mod files;
 pub mod graph;
 pub mod interrupt;
+pub mod knots;
 pub mod model;
 pub mod npy;
 pub mod presets;

@@ -70,6 +70,32 @@ impl Stream {
         self.block(index >> 2)[(index & 3) as usize]
     }
 
+    /// Words `first`.. of the stream, as [`Stream::bits`] gives them one by one; several blocks at a time.
+    #[inline(always)]
+    pub fn fill(&self, first: u64, words: &mut [u32]) {
+        const LANES: usize = 16;
+        let mut skip = (first & 3) as usize;
+        let mut block = first >> 2;
+        let mut rest = words;
+        while !rest.is_empty() {
+            let mut counters = [[0; LANES]; 4];
+            for lane in 0..LANES {
+                let index = block + lane as u64;
+                counters[0][lane] = index as u32;
+                counters[1][lane] = (index >> 32) as u32;
+                counters[2][lane] = self.purpose;
+                counters[3][lane] = self.step;
+            }
+            let found = philox_lanes(counters, self.key);
+            let count = (4 * LANES - skip).min(rest.len());
+            let (now, later) = rest.split_at_mut(count);
+            for (at, word) in now.iter_mut().enumerate() {
+                *word = found[(at + skip) % 4][(at + skip) / 4];
+            }
+            (rest, block, skip) = (later, block + LANES as u64, 0);
+        }
+    }
+
     /// Standard normal number `index` of the stream (Box-Muller).
     pub fn normal(&self, index: u64) -> f64 {
         let [a, b, c, d] = self.block(index >> 1);
@@ -147,6 +173,24 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
+/// The same for several counters side by side.
+#[inline(always)]
+fn philox_lanes<const LANES: usize>(mut counters: [[u32; LANES]; 4], mut key: [u32; 2]) -> [[u32; LANES]; 4] {
+    for _ in 0..10 {
+        let [zero, one, two, three] = counters;
+        for lane in 0..LANES {
+            let first = 0xD251_1F53_u64 * u64::from(zero[lane]);
+            let second = 0xCD9E_8D57_u64 * u64::from(two[lane]);
+            counters[0][lane] = (second >> 32) as u32 ^ one[lane] ^ key[0];
+            counters[1][lane] = second as u32;
+            counters[2][lane] = (first >> 32) as u32 ^ three[lane] ^ key[1];
+            counters[3][lane] = first as u32;
+        }
+        key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
+    }
+    counters
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +221,16 @@ mod tests {
         assert_ne!(base, Stream::new(1, Purpose::Dropout, 0).bits(0));
         assert_ne!(base, Stream::new(1, Purpose::Noise, 1).bits(0));
         assert_ne!(base, Stream::new(2, Purpose::Noise, 0).bits(0));
+    }
+
+    #[test]
+    fn filled_words_are_those_of_the_stream() {
+        let stream = Stream::new(9, Purpose::Dropout, 3);
+        for first in [0, 1, 7, (1 << 34) - 5] {
+            let mut words = [0; 150];
+            stream.fill(first, &mut words);
+            assert!((first..).zip(words).all(|(index, word)| word == stream.bits(index)));
+        }
     }
 
     #[test]

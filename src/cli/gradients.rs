@@ -10,7 +10,7 @@ use crate::datasets::Dataset;
 use crate::device::cpu::Cpu;
 use crate::device::{Device, Real};
 use crate::error::{Error, Result};
-use crate::model::{Checkpoint, Layout, Randomness, Resident};
+use crate::model::{Checkpoint, Layout, Plan, Randomness, Resident};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -68,8 +68,9 @@ fn write<T: Real>(config: &Config, dataset: &Dataset, params: &Path, noise: Opti
         None => None,
     };
     let randomness = Randomness { noise, dropout: None };
-    let batch = Batches::new(dataset, config.walk).whole(&dataset.split.train);
-    let mut resident = Resident::new(&device, &layout, batch)?;
+    let plan = Plan::new(config, dataset, &layout);
+    let batch = Batches::planned(dataset, config.walk, plan, layout.architecture.hops).whole(&dataset.split.train);
+    let mut resident = Resident::new(&device, &layout, plan, batch)?;
     let mut gradient = device.zeros(layout.len())?;
     let loss = resident.gradient(&mut gradient, &parameters, &randomness)?;
     if !loss.is_finite() {

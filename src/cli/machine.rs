@@ -1,6 +1,6 @@
 //! Device and threads.
 
-use crate::config::{Engine, States};
+use crate::config::Engine;
 use crate::device::cpu::Cpu;
 use crate::device::cuda::{self, Cuda};
 use crate::device::host::Host;
@@ -25,7 +25,7 @@ pub fn open(name: &str, engine: Engine) -> Result<Machine> {
     if name == "auto" {
         return match automatic() {
             Ok(driver) => Ok(on_gpu(driver, engine)),
-            Err(reason) => cpu(engine, Some(format!("computing on the CPU: {reason}"))),
+            Err(reason) => Ok(cpu(engine, Some(format!("computing on the CPU: {reason}")))),
         };
     }
     if let Some(number) = name.strip_prefix("cuda") {
@@ -35,7 +35,7 @@ pub fn open(name: &str, engine: Engine) -> Result<Machine> {
         }
     }
     match name {
-        "cpu" => cpu(engine, None),
+        "cpu" => Ok(cpu(engine, None)),
         "host" => Ok(Machine::Host(Launcher::new(Host::new()?, engine.states))),
         _ => Err(Error::Config(format!(
             "there is no device `{name}`{}\nuse --device {} (cuda:1 is the second GPU)",
@@ -58,14 +58,8 @@ fn on_gpu(driver: Cuda, engine: Engine) -> Machine {
     Machine::Cuda(Box::new(Launcher::new(driver, engine.states)))
 }
 
-fn cpu(engine: Engine, reason: Option<String>) -> Result<Machine> {
-    if engine.states != States::F32 {
-        return Err(Error::Config(format!(
-            "engine.states is not f32, which only devices that run kernels can store (cuda, host){}",
-            reason.map_or(String::new(), |reason| format!("; {reason}"))
-        )));
-    }
-    Ok(Machine::Cpu(Cpu::new(), reason))
+fn cpu(engine: Engine, reason: Option<String>) -> Machine {
+    Machine::Cpu(Cpu::with_states(engine.states), reason)
 }
 
 /// Runs `work` on `threads` threads (0: one a core).

@@ -173,11 +173,52 @@ impl States {
     }
 }
 
-/// How it is computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// How responses are evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Monb {
+    /// Every expert network at every point: the reference, and the only way where hidden units are dropped.
+    Direct,
+    /// Experts compiled to their pieces once a step, then a look-up a point.
+    #[default]
+    Knots,
+}
+
+/// What is carried along walks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Propagate {
+    /// Responses: d columns, then the readout.
+    Features,
+    /// The readout first: L columns a hop. Graph tasks: nothing, every node has its weight in advance.
+    Classes,
+    /// Whichever the cost model finds cheaper.
+    #[default]
+    Auto,
+}
+
+/// Whether zeros of X are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sparse {
+    /// Never: X is made dense.
+    Off,
+    /// Where X is held as sparse rows and the readout comes first.
+    #[default]
+    Auto,
+}
+
+/// How it is computed. All choices but `states` give the same numbers up to rounding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Engine {
-    /// `f32`, `f16` or `bf16` (devices that run kernels).
+    /// `knots` or `direct`.
+    pub monb: Monb,
+    /// `auto`, `features` or `classes`.
+    pub propagate: Propagate,
+    /// `auto` or `off`.
+    pub sparse: Sparse,
+    /// Element type of propagated states: `f32`, `f16` or `bf16`.
     pub states: States,
 }
 

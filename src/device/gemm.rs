@@ -17,6 +17,15 @@ impl<'a, T> View<'a, T> {
         View { data, shape: [rows, cols], strides: [cols, 1] }
     }
 
+    /// `cols` columns from `first` on.
+    pub fn columns(self, first: usize, cols: usize) -> Self {
+        let ([rows, all], [row, col]) = (self.shape, self.strides);
+        assert!(first + cols <= all, "columns {first}..{} of {all}", first + cols);
+        // Of an empty matrix nothing is read.
+        let data = if rows == 0 { self.data } else { &self.data[first * col..] };
+        View { data, shape: [rows, cols], strides: [row, col] }
+    }
+
     /// Rows become columns.
     pub fn transposed(self) -> Self {
         let ([rows, cols], [row, col]) = (self.shape, self.strides);
@@ -63,5 +72,7 @@ mod tests {
         assert_eq!(c, [5.0, 11.0, 14.0, 23.0]);
         gemm(&mut c, View::new(&b, 3, 2).transposed(), View::new(&a, 2, 3).transposed(), true);
         assert_eq!(c, [10.0, 25.0, 25.0, 46.0]);
+        gemm(&mut c, View::new(&a, 2, 3).columns(1, 2), View::new(&b, 2, 2), false);
+        assert_eq!(c, [8.0, 3.0, 17.0, 6.0]);
     }
 }

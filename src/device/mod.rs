@@ -16,7 +16,7 @@ pub mod resources;
 
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::model::{BatchSizes, Layout};
+use crate::model::{BatchSizes, Layout, Plan};
 use crate::seed::Stream;
 pub use real::Real;
 
@@ -75,6 +75,15 @@ pub struct Routing<D: Device + ?Sized> {
     pub noise_scale: D::Buffer,
 }
 
+/// F of a batch, and later its gradient.
+pub enum Responses<D: Device + ?Sized> {
+    /// Every entry, n x d.
+    Dense(D::Matrix),
+    /// X is sparse: d constants, then one value a non-zero of X, column by column. As F: f_k(0), and f_k(x) - f_k(0). As
+    /// its gradient: the sum of dF over a whole column, and dF of each non-zero.
+    Sparse(D::Buffer),
+}
+
 /// One Adam step.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
@@ -111,6 +120,10 @@ pub trait Device: Sync {
     type Matrix: Send + Sync;
     /// A [`Batch`] made resident: walk, features, graph offsets and targets.
     type Inputs: Send + Sync;
+    /// Experts compiled to pieces, and the pieces of every response.
+    type Knots: Send + Sync;
+    /// The T states of class space, n x L each.
+    type Hops: Send + Sync;
 
     /// For people.
     fn name(&self) -> String;
@@ -118,8 +131,8 @@ pub trait Device: Sync {
     fn copies(&self) -> bool;
     /// Free bytes of the device's own memory; `None` where it works in the host's.
     fn free_bytes(&self) -> Result<Option<usize>>;
-    /// Makes a batch resident.
-    fn inputs(&self, batch: &Batch) -> Result<Self::Inputs>;
+    /// Makes a batch resident in the form a plan works on.
+    fn inputs(&self, batch: &Batch, plan: Plan) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.
     fn retarget(&self, inputs: &mut Self::Inputs, batch: &Batch) -> Result<()>;
     /// Copies to the device.
@@ -132,6 +145,16 @@ pub trait Device: Sync {
     fn indices(&self, length: usize) -> Result<Self::Indices>;
     /// A zeroed matrix.
     fn matrix(&self, nodes: usize, features: usize) -> Result<Self::Matrix>;
+    /// Room for F of a batch, in the form of its inputs; `rows`: with contiguous rows, as class space wants it.
+    fn responses(&self, inputs: &Self::Inputs, layout: &Layout, rows: bool) -> Result<Responses<Self>>;
+    /// Room for compiled experts.
+    fn knots(&self, layout: &Layout) -> Result<Self::Knots>;
+    /// Room for the states of class space.
+    fn hops(&self, inputs: &Self::Inputs, layout: &Layout) -> Result<Self::Hops>;
+    /// Overwrites a buffer with as many values.
+    fn write(&self, buffer: &mut Self::Buffer, values: &[Self::Real]) -> Result<()>;
+    /// Copies back into memory that is there; lengths are equal.
+    fn read(&self, values: &mut [Self::Real], buffer: &Self::Buffer) -> Result<()>;
     /// Copies a row-major matrix to the device.
     fn upload_matrix(&self, values: &[Self::Real], features: usize) -> Result<Self::Matrix>;
     /// Copies back.
@@ -139,7 +162,7 @@ pub trait Device: Sync {
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.
-    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout) -> usize;
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> usize;
 
     /// Q = e Wg + noise * sigmoid(e Wn); top m of each row (ties: lower expert); gate = sigmoid(Q).
     fn route_forward(
@@ -182,7 +205,7 @@ pub trait Device: Sync {
     /// `F[i,k] = a_k . sum over slots of gate * psi_expert(x[i,k])`.
     fn monb_forward(
         &self,
-        responses: &mut Self::Matrix,
+        responses: &mut Responses<Self>,
         inputs: &Self::Inputs,
         routing: &Routing<Self>,
         parameters: &Self::Buffer,
@@ -196,11 +219,93 @@ pub trait Device: Sync {
         &self,
         gradient: &mut Self::Buffer,
         d_gates: &mut Self::Buffer,
-        d_responses: &Self::Matrix,
+        d_responses: &Responses<Self>,
         inputs: &Self::Inputs,
         routing: &Routing<Self>,
         parameters: &Self::Buffer,
         dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Compiles the experts to pieces, and merges those of its slots into one table of lines a feature.
+    fn knots_compile(
+        &self,
+        knots: &mut Self::Knots,
+        routing: &Routing<Self>,
+        parameters: &Self::Buffer,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// As `monb_forward`, by looking up the piece of each x. Hidden units cannot be dropped.
+    fn knots_forward(
+        &self,
+        responses: &mut Responses<Self>,
+        knots: &Self::Knots,
+        inputs: &Self::Inputs,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// As `monb_backward`, from the sums of g and g x over each piece.
+    #[allow(clippy::too_many_arguments)] // what a kernel launch takes
+    fn knots_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        d_gates: &mut Self::Buffer,
+        d_responses: &Responses<Self>,
+        knots: &mut Self::Knots,
+        inputs: &Self::Inputs,
+        routing: &Routing<Self>,
+        parameters: &Self::Buffer,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Class space: G_t = F (theta_t (*) Wo) for every t.
+    #[allow(clippy::too_many_arguments)] // what a kernel launch takes
+    fn project_forward(
+        &self,
+        hops: &mut Self::Hops,
+        responses: &Responses<Self>,
+        hop_weights: &Self::Buffer,
+        parameters: &Self::Buffer,
+        inputs: &Self::Inputs,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Class space, after `walk_backward`: `responses` = F turns into dF = sum over t of Y_t (theta_t (*) Wo)^T. With
+    /// S_t = F^T Y_t: dWo += sum over t of theta_t (*) S_t, `d_hop_weights[t,k]` = <Wo[k,:], S_t[k,:]>.
+    #[allow(clippy::too_many_arguments)] // what a kernel launch takes
+    fn project_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        d_hop_weights: &mut Self::Buffer,
+        responses: &mut Responses<Self>,
+        hops: &mut Self::Hops,
+        hop_weights: &Self::Buffer,
+        parameters: &Self::Buffer,
+        inputs: &Self::Inputs,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Class space: logits = beta + G_0 + M (G_1 + M (G_2 + ...)), or beta + sum over the nodes and hops of a graph of
+    /// v_t[j] G_t[j]. The G_t are gone afterwards.
+    fn walk_forward(
+        &self,
+        logits: &mut Self::Buffer,
+        hops: &mut Self::Hops,
+        parameters: &Self::Buffer,
+        inputs: &Self::Inputs,
+        layout: &Layout,
+    ) -> Result<()>;
+
+    /// Class space: Y_0 = dlogits, Y_{t+1} = M^T Y_t, or Y_t[j] = v_t[j] dlogits of its graph; dbeta += column sums of dlogits.
+    fn walk_backward(
+        &self,
+        gradient: &mut Self::Buffer,
+        hops: &mut Self::Hops,
+        d_logits: &Self::Buffer,
+        inputs: &Self::Inputs,
         layout: &Layout,
     ) -> Result<()>;
 

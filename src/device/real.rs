@@ -27,6 +27,8 @@ pub trait Real:
     fn from_f32(value: f32) -> Self;
     /// Widens.
     fn widen(self) -> f64;
+    /// The largest number below this one.
+    fn next_down(self) -> Self;
     /// Little-endian bytes, as checkpoints hold them.
     fn write_le(values: &[Self]) -> Vec<u8>;
     /// C = A B + beta C through the GEMM crate; the caller has checked all bounds.
@@ -64,6 +66,9 @@ macro_rules! real {
             #[inline(always)]
             fn widen(self) -> f64 {
                 self as f64
+            }
+            fn next_down(self) -> Self {
+                <$type>::next_down(self)
             }
             fn write_le(values: &[Self]) -> Vec<u8> {
                 values.iter().flat_map(|value| value.to_le_bytes()).collect()

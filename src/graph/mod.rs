@@ -1,14 +1,16 @@
 //! Graphs: compressed sparse rows ([`Csr`]), the adjacency a user gives ([`Graph`]), the random walk the model runs
-//! on ([`Transition`]) and train/validation/test splits ([`Split`]).
+//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]) and train/validation/test splits ([`Split`]).
 
 mod adjacency;
 mod build;
 mod csr;
+mod node_weights;
 mod splits;
 mod transition;
 
 pub use adjacency::{Direction, Graph};
 pub(crate) use adjacency::{check_entries, check_offsets};
 pub use csr::Csr;
+pub use node_weights::NodeWeights;
 pub use splits::Split;
 pub use transition::{Transition, Walk};

@@ -1,8 +1,8 @@
 //! A trained model as a library user sees it: fit, predict, save, load.
 
-use super::{Architecture, Checkpoint, Layout, Resident};
+use super::{Architecture, Checkpoint, Layout, Plan, Resident};
 use crate::batch::Batches;
-use crate::config::Config;
+use crate::config::{Config, Engine};
 use crate::datasets::{Dataset, Objective, Scaling};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
@@ -89,7 +89,9 @@ impl FittedModel {
             }
             None => dataset,
         };
-        let mut resident = Resident::new(&device, &self.layout, Batches::new(dataset, self.walk).whole(&units))?;
+        let plan = Plan::choose(Engine::default(), dataset, &self.layout);
+        let batches = Batches::planned(dataset, self.walk, plan, self.layout.architecture.hops);
+        let mut resident = Resident::new(&device, &self.layout, plan, batches.whole(&units))?;
         resident.logits(&device.upload(&self.parameters)?)
     }
 

@@ -1,6 +1,6 @@
 //! How much memory training will take, buffer by buffer, before any of it is allocated.
 
-use super::Layout;
+use super::{Layout, Plan, Space};
 use crate::config::Config;
 use crate::datasets::{Dataset, Level, Objective, Values};
 use crate::device::Device;
@@ -76,6 +76,8 @@ impl MemoryPlan {
             ("best parameters", layout.len() * float),
         ];
         let codes = if dataset.labels.objective() == Objective::Softmax { 1 } else { a.outputs };
+        let plan = Plan::new(config, dataset, layout);
+        let states = config.engine.states.bytes();
         let mut on_device = vec![
             ("parameters", layout.len() * float),
             ("best parameters, scored", layout.len() * float),
@@ -84,22 +86,35 @@ impl MemoryPlan {
             ("routing", 4 * a.features * a.active * float),
             ("routing noise", a.features * a.experts * float),
             ("hop weights and gradient", 2 * a.hops * a.features * float),
-            ("responses F", matrix),
-            ("states H, dH, dF", matrix),
-            ("hop states and sums", device.scratch_bytes(&batch, layout)),
+        ];
+        let entries = match dataset.features.values() {
+            Values::Sparse(sparse) if plan.sparse => Some(a.features + sparse.values.len()),
+            _ => None,
+        };
+        on_device.push(("responses F", entries.map_or(matrix, |entries| entries * float)));
+        match plan.space {
+            Space::Features => on_device.push(("states H, dH, dF", matrix)),
+            Space::Classes => {
+                // Rows are padded to at most seven columns more.
+                let width = a.outputs.next_multiple_of(8).min(2 * a.outputs);
+                on_device.push(("states of all hops", batch.nodes * a.hops * width * states));
+            }
+        }
+        on_device.extend([
+            ("hop states and sums", device.scratch_bytes(&batch, layout, plan)),
             ("logits and gradient", 2 * batch.rows * a.outputs * float),
             ("labels", batch.rows * codes * float),
-        ];
+        ]);
         if device.copies() {
             on_device.insert(0, ("features, copied", matrix));
             on_device.insert(1, ("walk, copied", walk(batch.nodes, batch.entries)));
             if !matches!(dataset.features.values(), Values::Dense(_)) {
                 host.push(("features, widened to copy", matrix));
             }
-        } else {
-            // Codes take a byte; sparse rows with too many values for codes are made dense.
-            let bytes = if matches!(dataset.features.values(), Values::Sparse(_)) { float } else { 1 };
-            host.push(("features as read, at most", bytes * dataset.features.rows * dataset.features.cols));
+        } else if let Values::Sparse(sparse) = dataset.features.values() {
+            // By columns beside the rows; or made dense.
+            let bytes = if plan.sparse { 3 * sparse.values.len() * float } else { matrix };
+            host.push(("features as read, at most", bytes));
         }
         MemoryPlan { host, device: on_device }
     }

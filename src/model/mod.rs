@@ -6,6 +6,7 @@ mod init;
 mod memory;
 mod parameters;
 mod pass;
+mod plan;
 mod resident;
 
 pub use checkpoint::{Checkpoint, TensorData};
@@ -14,4 +15,5 @@ pub use init::{Initialisation, initial_parameters};
 pub use memory::{BatchSizes, MemoryPlan};
 pub use parameters::{Architecture, HopWeights, Layer, Layout, Tensor};
 pub use pass::{Pass, Randomness};
+pub use plan::{Cost, Plan, Space};
 pub use resident::Resident;

@@ -1,12 +1,15 @@
 //! One pass of the model over a batch, forward and backward, written once for every device.
 //!
-//! Activations of a batch: responses F (n x d) and states H (n x d), each allocated once. H turns into dH and then
-//! into dF in place, so training keeps two n x d matrices for any number of hops.
+//! In feature space the activations of a batch are responses F (n x d) and states H (n x d), each allocated once. H turns
+//! into dH and then into dF in place, so training keeps two n x d matrices for any number of hops. In class space they
+//! are F, which turns into dF, and T states of n x L. Which space, and how F is evaluated, is the [`Plan`]'s choice.
 
+use super::{Layout, Plan, Space};
 use crate::batch::Batch;
-use crate::device::{Device, Dropout, Routing};
-use crate::error::Result;
-use crate::model::Layout;
+use crate::config::Monb;
+use crate::datasets::Values;
+use crate::device::{Device, Dropout, Responses, Routing};
+use crate::error::{Error, Result};
 
 /// What makes a training pass differ from a plain one.
 pub struct Randomness<D: Device> {
@@ -29,45 +32,62 @@ pub struct Pass<'a, D: Device> {
     layout: &'a Layout,
     nodes: usize,
     rows: usize,
+    entries: Option<usize>,
     routing: Routing<D>,
     d_gates: D::Buffer,       // d x m
     hop_weights: D::Buffer,   // T x d
     d_hop_weights: D::Buffer, // T x d
-    responses: D::Matrix,     // n x d: F
-    state: D::Matrix,         // n x d: H, then dH, then dF
-    logits: D::Buffer,        // rows x L
-    d_logits: D::Buffer,      // rows x L
+    knots: Option<D::Knots>,  // experts compiled; none where they are evaluated directly
+    responses: Responses<D>,  // n x d: F; in class space then dF
+    states: States<D>,
+    logits: D::Buffer,   // rows x L
+    d_logits: D::Buffer, // rows x L
+}
+
+/// What is carried along walks.
+enum States<D: Device> {
+    /// n x d: H, then dH, then dF.
+    Features(D::Matrix),
+    /// T x n x L: G, then Y.
+    Classes(D::Hops),
 }
 
 impl<'a, D: Device> Pass<'a, D> {
-    /// Allocates for batches with this many nodes and logit rows.
+    /// Allocates for batches of the size of this one.
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn new(device: &'a D, layout: &'a Layout, nodes: usize, rows: usize) -> Result<Self> {
+    pub fn new(device: &'a D, layout: &'a Layout, plan: Plan, batch: &Batch, inputs: &D::Inputs) -> Result<Self> {
         let a = &layout.architecture;
         let slots = a.features * a.active;
         let routing =
             Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
+        let classes = plan.space == Space::Classes;
         Ok(Pass {
             device,
             layout,
-            nodes,
-            rows,
+            nodes: batch.nodes(),
+            rows: batch.rows(),
+            entries: entries(batch),
             routing,
             d_gates: device.zeros(slots)?,
             hop_weights: device.zeros(a.hops * a.features)?,
             d_hop_weights: device.zeros(a.hops * a.features)?,
-            responses: device.matrix(nodes, a.features)?,
-            state: device.matrix(nodes, a.features)?,
-            logits: device.zeros(rows * a.outputs)?,
-            d_logits: device.zeros(rows * a.outputs)?,
+            knots: if plan.monb == Monb::Knots { Some(device.knots(layout)?) } else { None },
+            responses: device.responses(inputs, layout, classes)?,
+            states: if classes {
+                States::Classes(device.hops(inputs, layout)?)
+            } else {
+                States::Features(device.matrix(batch.nodes(), a.features)?)
+            },
+            logits: device.zeros(batch.rows() * a.outputs)?,
+            d_logits: device.zeros(batch.rows() * a.outputs)?,
         })
     }
 
     /// Whether the buffers fit a batch.
     pub fn fits(&self, batch: &Batch) -> bool {
-        (self.nodes, self.rows) == (batch.transition.nodes(), batch.rows())
+        (self.nodes, self.rows, self.entries) == (batch.nodes(), batch.rows(), entries(batch))
     }
 
     /// Logits of the batch.
@@ -81,12 +101,27 @@ impl<'a, D: Device> Pass<'a, D> {
         randomness: &Randomness<D>,
     ) -> Result<&D::Buffer> {
         let (device, layout) = (self.device, self.layout);
-        let dropout = randomness.dropout.as_ref();
-        device.route_forward(&mut self.routing, parameters, randomness.noise.as_ref(), layout)?;
-        device.hop_weights_forward(&mut self.hop_weights, parameters, layout)?;
-        device.monb_forward(&mut self.responses, inputs, &self.routing, parameters, dropout, layout)?;
-        device.propagate_forward(&mut self.state, &self.responses, &self.hop_weights, inputs)?;
-        device.readout_forward(&mut self.logits, &self.state, parameters, inputs, layout)?;
+        let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
+        let Pass { routing, hop_weights, knots, responses, states, logits, .. } = self;
+        device.route_forward(routing, parameters, noise, layout)?;
+        device.hop_weights_forward(hop_weights, parameters, layout)?;
+        match knots {
+            Some(knots) => {
+                device.knots_compile(knots, routing, parameters, layout)?;
+                device.knots_forward(responses, knots, inputs, dropout, layout)?;
+            }
+            None => device.monb_forward(responses, inputs, routing, parameters, dropout, layout)?,
+        }
+        match states {
+            States::Classes(hops) => {
+                device.project_forward(hops, responses, hop_weights, parameters, inputs, layout)?;
+                device.walk_forward(logits, hops, parameters, inputs, layout)?;
+            }
+            States::Features(state) => {
+                device.propagate_forward(state, dense(responses)?, hop_weights, inputs)?;
+                device.readout_forward(logits, state, parameters, inputs, layout)?;
+            }
+        }
         Ok(&self.logits)
     }
 
@@ -111,11 +146,27 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<()> {
         let (device, layout) = (self.device, self.layout);
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, d_gates, hop_weights, d_hop_weights, responses, state, d_logits, .. } = self;
-        device.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
-        device.propagate_backward(state, d_hop_weights, responses, hop_weights, inputs)?;
+        let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, .. } = self;
+        match states {
+            States::Classes(hops) => {
+                let d_theta = &mut *d_hop_weights;
+                device.walk_backward(gradient, hops, d_logits, inputs, layout)?;
+                device.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
+            }
+            States::Features(state) => {
+                let Responses::Dense(found) = responses else { return Err(sparse_features()) };
+                device.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
+                device.propagate_backward(state, d_hop_weights, found, hop_weights, inputs)?;
+                // F is of no more use: what follows reads the gradient in its place.
+                std::mem::swap(found, state);
+            }
+        }
         device.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)?;
-        device.monb_backward(gradient, d_gates, state, inputs, routing, parameters, dropout, layout)?;
+        match knots {
+            Some(knots) => device
+                .knots_backward(gradient, d_gates, responses, knots, inputs, routing, parameters, dropout, layout)?,
+            None => device.monb_backward(gradient, d_gates, responses, inputs, routing, parameters, dropout, layout)?,
+        }
         device.route_backward(gradient, d_gates, routing, parameters, noise, layout)
     }
 
@@ -129,13 +180,36 @@ impl<'a, D: Device> Pass<'a, D> {
         &self.hop_weights
     }
 
-    /// H (n x d) of the last `forward`.
-    pub fn state(&self) -> &D::Matrix {
-        &self.state
+    /// H (n x d) of the last `forward`; none in class space, which never has it.
+    pub fn state(&self) -> Option<&D::Matrix> {
+        match &self.states {
+            States::Features(state) => Some(state),
+            States::Classes(_) => None,
+        }
     }
 
-    /// F (n x d) of the last `forward`.
-    pub fn responses(&self) -> &D::Matrix {
+    /// F of the last `forward`.
+    pub fn responses(&self) -> &Responses<D> {
         &self.responses
     }
+}
+
+/// Non-zeros of X, which sparse responses are as many as.
+fn entries(batch: &Batch) -> Option<usize> {
+    match batch.features.values() {
+        Values::Sparse(sparse) => Some(sparse.values.len()),
+        Values::Dense(_) | Values::Half(_) => None,
+    }
+}
+
+fn dense<D: Device>(responses: &Responses<D>) -> Result<&D::Matrix> {
+    match responses {
+        Responses::Dense(matrix) => Ok(matrix),
+        Responses::Sparse(_) => Err(sparse_features()),
+    }
+}
+
+/// No plan leads here.
+fn sparse_features() -> Error {
+    Error::Device("sparse responses cannot be propagated feature by feature; use --set engine.sparse=off".into())
 }

@@ -1,6 +1,6 @@
 //! A batch on the device together with buffers of its size: what training steps and predictions run on.
 
-use super::{Layout, Pass, Randomness};
+use super::{Layout, Pass, Plan, Randomness};
 use crate::batch::Batch;
 use crate::device::Device;
 use crate::error::Result;
@@ -9,6 +9,7 @@ use crate::error::Result;
 pub struct Resident<'a, D: Device> {
     device: &'a D,
     layout: &'a Layout,
+    plan: Plan,
     /// The batch.
     pub batch: Batch,
     /// Its device form.
@@ -22,9 +23,10 @@ impl<'a, D: Device> Resident<'a, D> {
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn new(device: &'a D, layout: &'a Layout, batch: Batch) -> Result<Self> {
-        let pass = Pass::new(device, layout, batch.transition.nodes(), batch.rows())?;
-        Ok(Resident { device, layout, inputs: device.inputs(&batch)?, batch, pass })
+    pub fn new(device: &'a D, layout: &'a Layout, plan: Plan, batch: Batch) -> Result<Self> {
+        let inputs = device.inputs(&batch, plan)?;
+        let pass = Pass::new(device, layout, plan, &batch, &inputs)?;
+        Ok(Resident { device, layout, plan, batch, inputs, pass })
     }
 
     /// Another batch in place of this one, keeping the buffers where they fit. What does not fit is freed first: two
@@ -33,15 +35,15 @@ impl<'a, D: Device> Resident<'a, D> {
     /// # Errors
     /// The device is out of memory.
     pub fn replaced(self, batch: Batch) -> Result<Self> {
-        let Resident { device, layout, inputs, pass, .. } = self;
+        let Resident { device, layout, plan, inputs, pass, .. } = self;
         drop(inputs);
-        let pass = if pass.fits(&batch) {
-            pass
-        } else {
-            drop(pass);
-            Pass::new(device, layout, batch.transition.nodes(), batch.rows())?
+        let kept = pass.fits(&batch).then_some(pass);
+        let inputs = device.inputs(&batch, plan)?;
+        let pass = match kept {
+            Some(pass) => pass,
+            None => Pass::new(device, layout, plan, &batch, &inputs)?,
         };
-        Ok(Resident { device, layout, inputs: device.inputs(&batch)?, batch, pass })
+        Ok(Resident { device, layout, plan, batch, inputs, pass })
     }
 
     /// Other targets on the same nodes; nothing but labels is copied.

@@ -10,7 +10,7 @@ use crate::config::{Config, Optimizer};
 use crate::datasets::Dataset;
 use crate::device::{AdamStep, Device, Dropout, DropoutPlace};
 use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout, Randomness, Resident, initial_parameters};
+use crate::model::{BatchSizes, Layout, Plan, Randomness, Resident, Space, initial_parameters};
 use crate::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -66,6 +66,7 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     layout: &'a Layout,
     config: &'a Config,
     seed: u64,
+    plan: Plan,
     batches: Batches<'a>,
     chance: Chance,
     train: Option<Resident<'a, D>>,
@@ -101,12 +102,14 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
                 parameters,
             }
         });
+        let plan = Plan::new(config, dataset, layout);
         Ok(Trainer {
             device,
             layout,
             config,
             seed,
-            batches: Batches::new(dataset, config.walk),
+            plan,
+            batches: Batches::planned(dataset, config.walk, plan, layout.architecture.hops),
             chance: Chance::new(dataset),
             train: None,
             valid: None,
@@ -188,7 +191,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         (self.train, self.valid) = (None, None);
         let mut logits = Vec::new();
         for units in self.portions(units) {
-            let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
+            let mut resident = Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?;
             logits.extend(resident.unit_logits(&parameters, units, false)?);
         }
         Ok(Scores::new(&self.batches.dataset.labels, units, &logits))
@@ -203,9 +206,13 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let a = &self.layout.architecture;
         let parameters = self.device.upload(&self.best)?;
         (self.train, self.valid) = (None, None);
-        let mut resident = Resident::new(self.device, self.layout, self.batches.holding(units))?;
+        // H is what contributions are read off: class space does not have it.
+        let plan = Plan { space: Space::Features, sparse: false, ..self.plan };
+        let batch = Batches::new(self.batches.dataset, self.config.walk).holding(units);
+        let mut resident = Resident::new(self.device, self.layout, plan, batch)?;
         resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
-        let state = self.device.download_matrix(resident.pass.state())?;
+        let state =
+            resident.pass.state().map(|state| self.device.download_matrix(state)).transpose()?.unwrap_or_default();
         let weight = &self.best[self.layout.readout_weight.clone()];
         let contribution = |row: usize, k: usize| f64::from(state[row * a.features + k] * weight[k * a.outputs]);
         let contributions = (resident.batch.targets.iter())
@@ -268,7 +275,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             Some(resident) => resident,
             None => {
                 let first = self.epoch_batches(0).into_iter().next().unwrap_or_default();
-                Resident::new(self.device, self.layout, self.batches.holding(&first))?
+                Resident::new(self.device, self.layout, self.plan, self.batches.holding(&first))?
             }
         };
         Ok(self.train.insert(resident))
@@ -359,7 +366,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if self.whole_graph() {
             self.train()?;
         } else if self.valid.is_none() {
-            self.valid = Some(Resident::new(self.device, self.layout, self.batches.holding(units))?);
+            self.valid = Some(Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?);
         }
         let whole = self.whole_graph();
         let Some(resident) = (if whole { &mut self.train } else { &mut self.valid }) else {

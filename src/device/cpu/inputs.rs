@@ -1,28 +1,22 @@
 //! A batch made ready for the CPU ops.
-//!
-//! Features that take few distinct values (bags of words, one-hot labels) are kept as one-byte codes into a table of
-//! values per feature, so that a response is evaluated once per distinct value instead of once per node. This is
-//! exact: f_k depends on the value alone.
 
+use super::chunks;
 use crate::array::Array;
-use crate::batch::Batch;
+use crate::batch::{Batch, Reach};
 use crate::datasets::{Features, Level, Objective, SparseRows, Values};
 use crate::device::Real;
-use crate::graph::Transition;
+use crate::error::{Error, Result};
+use crate::graph::{Csr, Transition};
+use crate::model::Plan;
 use half::f16;
 use std::sync::Arc;
 
-/// Distinct values of a feature that are worth a table; a one-byte code could tell one more apart.
-const MAX_VALUES: usize = 255;
-/// A table pays only where it is clearly smaller than the matrix.
-const MIN_SAVING: usize = 4;
-
 /// Walk, features, offsets and targets of a batch.
 pub struct CpuInputs<T> {
-    /// The walk.
-    pub transition: Arc<Transition>,
-    /// 1 / degree of each node.
-    pub inverse_degree: Vec<T>,
+    /// n.
+    pub nodes: usize,
+    /// How nodes reach the logits.
+    pub reach: CpuReach<T>,
     /// X.
     pub features: InputFeatures,
     /// First node of each graph and the end.
@@ -39,140 +33,175 @@ pub struct CpuInputs<T> {
     pub targets: usize,
 }
 
+/// How nodes reach the logits.
+pub enum CpuReach<T> {
+    /// Hop by hop.
+    Walk(CpuWalk<T>),
+    /// v_t of every node, n x T.
+    Weights(Vec<T>),
+}
+
+/// The walk, cut into stretches of rows with nearly the same number of entries.
+pub struct CpuWalk<T> {
+    transition: Arc<Transition>,
+    /// 1 / degree of each node.
+    pub inverse_degree: Vec<T>,
+    chunks: Vec<usize>,
+    /// The same for A^T, where it is another matrix.
+    transposed_chunks: Option<Vec<usize>>,
+}
+
+impl<T: Real> CpuWalk<T> {
+    fn new(transition: &Arc<Transition>) -> Self {
+        CpuWalk {
+            inverse_degree: transition.degree().iter().map(|&degree| T::from_f64(1.0 / degree)).collect(),
+            chunks: chunks::balanced(&transition.matrix().row_ptr),
+            transposed_chunks: (!transition.is_symmetric()).then(|| chunks::balanced(&transition.transposed().row_ptr)),
+            transition: Arc::clone(transition),
+        }
+    }
+
+    /// A and the bounds of its stretches.
+    pub fn matrix(&self) -> (&Csr, &[usize]) {
+        (self.transition.matrix(), &self.chunks)
+    }
+
+    /// A^T and the bounds of its stretches.
+    pub fn transposed(&self) -> (&Csr, &[usize]) {
+        (self.transition.transposed(), self.transposed_chunks.as_ref().unwrap_or(&self.chunks))
+    }
+
+    /// Row sums of A.
+    pub fn degree(&self) -> &[f64] {
+        self.transition.degree()
+    }
+}
+
 /// X as the ops read it.
 pub enum InputFeatures {
     /// Row-major.
     Dense(Array<f32>),
     /// Row-major in half precision, widened as it is read.
     Half(Array<f16>),
-    /// Codes into tables of distinct values.
-    Coded(Coded),
+    /// Non-zeros only.
+    Sparse(SparseColumns),
 }
 
-/// `X[i,k]` = values[offsets[k] + codes[i * cols + k]].
-pub struct Coded {
-    /// n.
-    pub rows: usize,
-    /// d.
-    pub cols: usize,
-    /// n x d.
-    pub codes: Vec<u8>,
-    /// First value of each feature, and the total; d + 1.
-    pub offsets: Vec<u32>,
-    /// Distinct values of each feature.
+/// Non-zeros of X by rows and by columns. An entry's place is where it stands column by column.
+pub struct SparseColumns {
+    /// The rows as they are held.
+    pub by_rows: SparseRows,
+    /// Place of each entry of the rows.
+    pub places: Vec<u32>,
+    /// First place of each column, and the end.
+    pub col_ptr: Vec<usize>,
+    /// The same in the type offsets of matrices have.
+    pub offsets: Vec<u64>,
+    /// Row of each place.
+    pub rows: Vec<u32>,
+    /// Value of each place.
     pub values: Vec<f32>,
+    /// Stretches of rows with nearly the same number of entries.
+    pub row_chunks: Vec<usize>,
+    /// Stretches of columns with nearly the same number of entries.
+    pub col_chunks: Vec<usize>,
 }
 
 impl<T: Real> CpuInputs<T> {
     /// Prepares a batch.
-    pub fn new(batch: &Batch) -> Self {
-        let features = InputFeatures::new(&batch.features);
-        CpuInputs {
-            inverse_degree: batch.transition.degree().iter().map(|&degree| T::from_f64(1.0 / degree)).collect(),
-            transition: Arc::clone(&batch.transition),
-            features,
+    pub fn new(batch: &Batch, plan: Plan) -> Result<Self> {
+        Ok(CpuInputs {
+            nodes: batch.nodes(),
+            reach: match &batch.reach {
+                Reach::Walk(transition) => CpuReach::Walk(CpuWalk::new(transition)),
+                Reach::Weights(weights) => {
+                    CpuReach::Weights(weights.values().iter().map(|&value| T::from_f64(value)).collect())
+                }
+            },
+            features: InputFeatures::new(&batch.features, plan.sparse)?,
             graph_ptr: batch.graph_ptr.clone(),
             level: batch.level,
             objective: batch.objective,
             outputs: batch.outputs,
             codes: batch.codes.clone(),
             targets: batch.targets.len(),
+        })
+    }
+
+    /// The walk.
+    ///
+    /// # Errors
+    /// The batch has weights of nodes instead.
+    pub fn walk(&self) -> Result<&CpuWalk<T>> {
+        match &self.reach {
+            CpuReach::Walk(walk) => Ok(walk),
+            CpuReach::Weights(_) => {
+                Err(Error::Device("this batch was made for class space: it has no walk to propagate along".into()))
+            }
         }
     }
 }
 
 impl InputFeatures {
-    fn new(features: &Features) -> InputFeatures {
-        match (Coded::new(features), features.values()) {
-            (Some(coded), _) => InputFeatures::Coded(coded),
-            (None, Values::Dense(values)) => InputFeatures::Dense(values.clone()),
-            (None, Values::Half(values)) => InputFeatures::Half(values.clone()),
-            // Sparse rows whose values are too many for a table: the ops here are dense.
-            (None, Values::Sparse(_)) => InputFeatures::Dense(features.dense().into_owned().into()),
-        }
+    fn new(features: &Features, sparse: bool) -> Result<InputFeatures> {
+        Ok(match features.values() {
+            Values::Dense(values) => InputFeatures::Dense(values.clone()),
+            Values::Half(values) => InputFeatures::Half(values.clone()),
+            Values::Sparse(rows) if sparse => InputFeatures::Sparse(SparseColumns::new(rows, features.cols)?),
+            Values::Sparse(_) => InputFeatures::Dense(features.dense().into_owned().into()),
+        })
     }
 
-    /// `X[first..,k]`, as many as there are places; `cols` is d.
+    /// `X[first..,k]`, as many as there are places; `cols` is d. Not for sparse features.
     #[inline(always)]
-    pub fn load(&self, k: usize, first: usize, cols: usize, column: &mut [f32]) {
+    pub fn load<T: Real>(&self, k: usize, first: usize, cols: usize, column: &mut [T]) {
         let places = column.iter_mut();
         match self {
             InputFeatures::Dense(x) => {
-                places.zip(x[first * cols + k..].iter().step_by(cols)).for_each(|(to, &value)| *to = value);
+                let x = &x[first * cols + k..];
+                places.zip(x.iter().step_by(cols)).for_each(|(to, &value)| *to = T::from_f32(value));
             }
             InputFeatures::Half(x) => {
-                places.zip(x[first * cols + k..].iter().step_by(cols)).for_each(|(to, value)| *to = value.to_f32());
+                let x = &x[first * cols + k..];
+                places.zip(x.iter().step_by(cols)).for_each(|(to, value)| *to = T::from_f32(value.to_f32()));
             }
-            InputFeatures::Coded(x) => {
-                let table = &x.values[x.offsets[k] as usize..];
-                let codes = x.codes[first * cols + k..].iter().step_by(cols);
-                places.zip(codes).for_each(|(to, &code)| *to = table[usize::from(code)]);
-            }
+            InputFeatures::Sparse(_) => {}
         }
     }
 }
 
-impl Coded {
-    /// `None` where some feature has too many distinct values for a table to pay.
-    fn new(features: &Features) -> Option<Coded> {
-        match features.values() {
-            Values::Dense(values) => Coded::of_dense(features, values, |value| value),
-            Values::Half(values) => Coded::of_dense(features, values, f16::to_f32),
-            Values::Sparse(sparse) => Coded::of_sparse(features, sparse),
+impl SparseColumns {
+    fn new(by_rows: &SparseRows, cols: usize) -> Result<SparseColumns> {
+        let (row_ptr, col_idx, from) = (&by_rows.row_ptr[..], &by_rows.col_idx[..], &by_rows.values[..]);
+        if u32::try_from(from.len()).is_err() {
+            return Err(Error::Data(format!(
+                "{} non-zero features are more than the sparse path can number; use --set engine.sparse=off",
+                from.len()
+            )));
         }
-    }
-
-    fn of_dense<T: Copy>(features: &Features, x: &[T], widen: impl Fn(T) -> f32) -> Option<Coded> {
-        let (rows, cols) = (features.rows, features.cols);
-        let most = most_values(rows);
-        let mut codes = vec![0u8; rows * cols];
-        let (mut offsets, mut values) = (vec![0u32], Vec::new());
-        // Column by column, so that a continuous feature is found out after a few hundred rows.
-        for k in 0..cols {
-            let mut table: Vec<f32> = Vec::new();
-            for (code, &value) in codes[k..].iter_mut().step_by(cols).zip(x[k..].iter().step_by(cols)) {
-                *code = code_of(&mut table, widen(value), most)?;
-            }
-            values.extend_from_slice(&table);
-            offsets.push(values.len() as u32);
-        }
-        Some(Coded { rows, cols, codes, offsets, values })
-    }
-
-    fn of_sparse(features: &Features, sparse: &SparseRows) -> Option<Coded> {
-        let (rows, cols) = (features.rows, features.cols);
-        let most = most_values(rows);
-        // Every table begins with the zero that is not stored, which has code 0.
-        let mut tables = vec![vec![0f32]; cols];
-        let mut codes = vec![0u8; rows * cols];
-        for (i, codes) in codes.chunks_exact_mut(cols.max(1)).enumerate() {
-            for (k, value) in sparse.row(i) {
-                codes[k] = code_of(&mut tables[k], value, most)?;
+        let mut col_ptr = vec![0usize; cols + 1];
+        col_idx.iter().for_each(|&k| col_ptr[k as usize + 1] += 1);
+        (1..=cols).for_each(|k| col_ptr[k] += col_ptr[k - 1]);
+        let mut next = col_ptr.clone();
+        let (mut rows, mut values) = (vec![0; from.len()], vec![0.0; from.len()]);
+        let mut places = vec![0; from.len()];
+        for (i, range) in row_ptr.windows(2).enumerate() {
+            for e in range[0] as usize..range[1] as usize {
+                let place = &mut next[col_idx[e] as usize];
+                (rows[*place], values[*place], places[e]) = (i as u32, from[e], *place as u32);
+                *place += 1;
             }
         }
-        let mut offsets = vec![0u32];
-        offsets.extend(tables.iter().scan(0, |end, table| {
-            *end += table.len() as u32;
-            Some(*end)
-        }));
-        Some(Coded { rows, cols, codes, offsets, values: tables.concat() })
-    }
-}
-
-/// Entries of a table at most.
-fn most_values(rows: usize) -> usize {
-    MAX_VALUES.min(rows / MIN_SAVING)
-}
-
-/// The code of a value, which is added to the table if it is new; `None` where the table is full.
-fn code_of(table: &mut Vec<f32>, value: f32, most: usize) -> Option<u8> {
-    // Equal values, not equal bits: -0 and 0 have the same response.
-    match table.iter().position(|&known| known == value) {
-        Some(known) => Some(known as u8),
-        None if table.len() >= most => None,
-        None => {
-            table.push(value);
-            Some((table.len() - 1) as u8)
-        }
+        let offsets: Vec<u64> = col_ptr.iter().map(|&place| place as u64).collect();
+        Ok(SparseColumns {
+            row_chunks: chunks::balanced(row_ptr),
+            col_chunks: chunks::balanced(&offsets),
+            offsets,
+            by_rows: by_rows.clone(),
+            places,
+            col_ptr,
+            rows,
+            values,
+        })
     }
 }

@@ -4,38 +4,62 @@
 //! seed gives the same bits on any number of them.
 
 mod adam;
+mod chunks;
+mod element;
 mod expert;
+mod gather;
 mod hop_weights;
+mod hops;
 mod inputs;
+mod knots;
 mod loss;
 mod monb;
 mod panels;
 mod points;
+mod pool;
+mod project;
 mod propagate;
 mod readout;
 mod route;
+mod walk;
 
-use super::{AdamStep, Device, Dropout, Real, Routing};
+use super::{AdamStep, Device, Dropout, Real, Responses, Routing};
 use crate::batch::Batch;
+use crate::config::States;
 use crate::error::Result;
-use crate::model::{BatchSizes, Layout};
+use crate::knots::Tables;
+use crate::model::{BatchSizes, Layout, Plan, Space};
+use half::{bf16, f16};
+pub use hops::Hops;
 pub use inputs::CpuInputs;
+use inputs::InputFeatures;
 pub use panels::Panels;
-use std::marker::PhantomData;
+use pool::Pool;
 
 /// Rows a task handles at a time where results of tasks are combined.
 const ROW_CHUNK: usize = 4096;
 
-/// The native device. It has no state: memory is ordinary memory, threads are the current rayon pool's.
-#[derive(Clone, Copy, Debug, Default)]
+/// The native device: memory is ordinary memory, threads are the current rayon pool's. It keeps the working memory of its
+/// ops, so that only the first step allocates.
+#[derive(Debug, Default)]
 pub struct Cpu<T> {
-    real: PhantomData<T>,
+    states: States,
+    reals: Pool<T>,
+    sums: Pool<f64>,
+    pairs: Pool<[f64; 2]>,
+    halves: Pool<f16>,
+    bfloats: Pool<bf16>,
 }
 
 impl<T: Real> Cpu<T> {
     /// The device.
     pub fn new() -> Self {
-        Cpu { real: PhantomData }
+        Cpu::default()
+    }
+
+    /// One that stores propagated states as `states`.
+    pub fn with_states(states: States) -> Self {
+        Cpu { states, ..Cpu::default() }
     }
 }
 
@@ -61,6 +85,8 @@ impl<T: Real> Device for Cpu<T> {
     type Indices = Vec<u32>;
     type Matrix = Panels<T>;
     type Inputs = CpuInputs<T>;
+    type Knots = Tables<T>;
+    type Hops = Hops<T>;
 
     fn name(&self) -> String {
         let threads = rayon::current_num_threads();
@@ -75,8 +101,11 @@ impl<T: Real> Device for Cpu<T> {
         Ok(None)
     }
 
-    fn inputs(&self, batch: &Batch) -> Result<CpuInputs<T>> {
-        Ok(CpuInputs::new(batch))
+    fn inputs(&self, batch: &Batch, plan: Plan) -> Result<CpuInputs<T>> {
+        if let Some(transition) = batch.transition() {
+            self.states.check(transition.is_symmetric())?;
+        }
+        CpuInputs::new(batch, plan)
     }
 
     fn retarget(&self, inputs: &mut CpuInputs<T>, batch: &Batch) -> Result<()> {
@@ -106,6 +135,33 @@ impl<T: Real> Device for Cpu<T> {
         Ok(Panels::zeros(nodes, features))
     }
 
+    fn responses(&self, inputs: &CpuInputs<T>, layout: &Layout, rows: bool) -> Result<Responses<Self>> {
+        let d = layout.architecture.features;
+        Ok(match &inputs.features {
+            InputFeatures::Sparse(x) => Responses::Sparse(vec![T::zero(); d + x.values.len()]),
+            _ if rows => Responses::Dense(Panels::zeroed_rows(inputs.nodes, d)),
+            _ => Responses::Dense(Panels::zeros(inputs.nodes, d)),
+        })
+    }
+
+    fn knots(&self, _: &Layout) -> Result<Tables<T>> {
+        Ok(Tables::default())
+    }
+
+    fn hops(&self, inputs: &CpuInputs<T>, layout: &Layout) -> Result<Hops<T>> {
+        Ok(Hops::new(inputs.nodes, layout.architecture.hops, layout.architecture.outputs, self.states))
+    }
+
+    fn write(&self, buffer: &mut Vec<T>, values: &[T]) -> Result<()> {
+        buffer.copy_from_slice(values);
+        Ok(())
+    }
+
+    fn read(&self, values: &mut [T], buffer: &Vec<T>) -> Result<()> {
+        values.copy_from_slice(buffer);
+        Ok(())
+    }
+
     fn upload_matrix(&self, values: &[T], features: usize) -> Result<Panels<T>> {
         Ok(Panels::from_row_major(values, features))
     }
@@ -118,8 +174,12 @@ impl<T: Real> Device for Cpu<T> {
         Ok(matrix.to_row_major())
     }
 
-    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout) -> usize {
-        propagate::scratch_bytes::<T>(batch.nodes, layout.architecture.features, layout.architecture.hops)
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> usize {
+        let a = &layout.architecture;
+        match plan.space {
+            Space::Features => propagate::scratch_bytes::<T>(batch.nodes, a.features, a.hops, self.states),
+            Space::Classes => project::scratch_bytes::<T>(batch.nodes, layout),
+        }
     }
 
     fn route_forward(
@@ -167,7 +227,7 @@ impl<T: Real> Device for Cpu<T> {
 
     fn monb_forward(
         &self,
-        responses: &mut Panels<T>,
+        responses: &mut Responses<Self>,
         inputs: &CpuInputs<T>,
         routing: &Routing<Self>,
         parameters: &Vec<T>,
@@ -182,7 +242,7 @@ impl<T: Real> Device for Cpu<T> {
         &self,
         gradient: &mut Vec<T>,
         d_gates: &mut Vec<T>,
-        d_responses: &Panels<T>,
+        d_responses: &Responses<Self>,
         inputs: &CpuInputs<T>,
         routing: &Routing<Self>,
         parameters: &Vec<T>,
@@ -193,6 +253,97 @@ impl<T: Real> Device for Cpu<T> {
         Ok(())
     }
 
+    fn knots_compile(
+        &self,
+        knots: &mut Tables<T>,
+        routing: &Routing<Self>,
+        parameters: &Vec<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        knots.compile(&routing.experts, &routing.gates, parameters, layout);
+        Ok(())
+    }
+
+    fn knots_forward(
+        &self,
+        responses: &mut Responses<Self>,
+        knots: &Tables<T>,
+        inputs: &CpuInputs<T>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        knots::forward(self, responses, knots, inputs, dropout, layout);
+        Ok(())
+    }
+
+    fn knots_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        d_gates: &mut Vec<T>,
+        d_responses: &Responses<Self>,
+        knots: &mut Tables<T>,
+        inputs: &CpuInputs<T>,
+        routing: &Routing<Self>,
+        parameters: &Vec<T>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let mut sums = self.pairs.take(layout.architecture.features * knots.stride(), [0.0; 2]);
+        knots::backward(self, &mut sums, d_responses, knots, inputs, dropout, layout);
+        knots.finish(gradient, d_gates, &sums, &routing.experts, &routing.gates, parameters, layout);
+        Ok(())
+    }
+
+    fn project_forward(
+        &self,
+        hops: &mut Hops<T>,
+        responses: &Responses<Self>,
+        hop_weights: &Vec<T>,
+        parameters: &Vec<T>,
+        inputs: &CpuInputs<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        project::forward(self, hops, responses, hop_weights, parameters, inputs, layout)
+    }
+
+    fn project_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        d_hop_weights: &mut Vec<T>,
+        responses: &mut Responses<Self>,
+        hops: &mut Hops<T>,
+        hop_weights: &Vec<T>,
+        parameters: &Vec<T>,
+        inputs: &CpuInputs<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        project::backward(self, gradient, d_hop_weights, responses, hops, hop_weights, parameters, inputs, layout)
+    }
+
+    fn walk_forward(
+        &self,
+        logits: &mut Vec<T>,
+        hops: &mut Hops<T>,
+        parameters: &Vec<T>,
+        inputs: &CpuInputs<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        walk::forward(logits, hops, parameters, inputs, layout);
+        Ok(())
+    }
+
+    fn walk_backward(
+        &self,
+        gradient: &mut Vec<T>,
+        hops: &mut Hops<T>,
+        d_logits: &Vec<T>,
+        inputs: &CpuInputs<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        walk::backward(gradient, hops, d_logits, inputs, layout);
+        Ok(())
+    }
+
     fn propagate_forward(
         &self,
         state: &mut Panels<T>,
@@ -200,8 +351,7 @@ impl<T: Real> Device for Cpu<T> {
         hop_weights: &Vec<T>,
         inputs: &CpuInputs<T>,
     ) -> Result<()> {
-        propagate::forward(state, responses, hop_weights, inputs);
-        Ok(())
+        propagate::forward(self, state, responses, hop_weights, inputs)
     }
 
     fn propagate_backward(
@@ -212,8 +362,7 @@ impl<T: Real> Device for Cpu<T> {
         hop_weights: &Vec<T>,
         inputs: &CpuInputs<T>,
     ) -> Result<()> {
-        propagate::backward(gradient, d_hop_weights, responses, hop_weights, inputs);
-        Ok(())
+        propagate::backward(self, gradient, d_hop_weights, responses, hop_weights, inputs)
     }
 
     fn readout_forward(

@@ -8,11 +8,11 @@
 //! Hidden activations are recomputed. Deterministic: jobs are cut by sizes only and combined in order.
 
 use super::expert::{HiddenMask, LANES, PackedExpert, Scratch, TILE, lane_sum};
-use super::inputs::{Coded, InputFeatures};
-use super::panels::{Panel, Panels};
-use super::points::{PointSource, Points, RowSource, Source};
-use super::{Cpu, CpuInputs, ROW_CHUNK, simd};
-use crate::device::{Dropout, DropoutPlace, Real, Routing};
+use super::inputs::InputFeatures;
+use super::panels::Panel;
+use super::points::{ColumnSource, RowSource, Source};
+use super::{Cpu, CpuInputs, chunks, simd};
+use crate::device::{Dropout, DropoutPlace, Real, Responses, Routing};
 use crate::model::Layout;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -22,7 +22,7 @@ const JOBS: usize = 32;
 
 /// F = ...
 pub fn forward<T: Real>(
-    responses: &mut Panels<T>,
+    responses: &mut Responses<Cpu<T>>,
     inputs: &CpuInputs<T>,
     routing: &Routing<Cpu<T>>,
     parameters: &[T],
@@ -30,40 +30,42 @@ pub fn forward<T: Real>(
     layout: &Layout,
 ) {
     let model = Evaluator::new(routing, parameters, dropout, layout);
-    if let Some((coded, points)) = model.table(inputs) {
-        let mut table = vec![T::zero(); points.x.len()];
-        (by_feature(&mut table, &points.offsets).into_par_iter().enumerate()).for_each_init(
-            || Scratch::new(&layout.architecture.hidden),
-            |scratch, (k, out)| model.respond(scratch, &PointSource { points: &points, g: &[] }, k, out, 1),
-        );
-        responses.panels_mut().for_each(|Panel { first, width, data }| {
-            data.par_chunks_mut(ROW_CHUNK * width).enumerate().for_each(|(chunk, rows)| {
-                for (r, row) in rows.chunks_exact_mut(width).enumerate() {
-                    let i = chunk * ROW_CHUNK + r;
-                    points.visit_row(coded, i, first, width, dropout, |column, point| row[column] = table[point]);
+    let cols = layout.architecture.features;
+    match (responses, &inputs.features) {
+        (Responses::Sparse(responses), InputFeatures::Sparse(columns)) => {
+            let (constants, values) = responses.split_at_mut(cols);
+            let source = ColumnSource { columns, gradient: None, dropout, cols };
+            let chunks = (&columns.col_ptr[..], values);
+            chunks::each_column(&columns.col_chunks, (1, constants), chunks, &|range, constants, mut values| {
+                let mut scratch = Scratch::new(&layout.architecture.hidden);
+                for (k, constant) in range.zip(constants) {
+                    let mut found = vec![T::zero(); source.points(k)];
+                    model.respond(&mut scratch, &source, k, &mut found, 1);
+                    *constant = found[0];
+                    let (here, rest) = values.split_at_mut(found.len() - 1);
+                    here.iter_mut().zip(&found[1..]).for_each(|(to, &value)| *to = value - found[0]);
+                    values = rest;
                 }
             });
-        });
-        return;
+        }
+        (Responses::Dense(responses), features) => {
+            responses.panels_mut().for_each(|Panel { first, width, data }| {
+                data.par_chunks_mut(TILE * width).enumerate().for_each_init(
+                    || Scratch::new(&layout.architecture.hidden),
+                    |scratch, (chunk, rows)| {
+                        let start = chunk * TILE;
+                        let rows_here = start..start + rows.len() / width;
+                        let source = RowSource { features, rows: rows_here, gradient: None, dropout, cols };
+                        for c in 0..width {
+                            model.respond(scratch, &source, first + c, &mut rows[c..], width);
+                        }
+                    },
+                );
+            });
+        }
+        // A plan makes both sparse or neither.
+        (Responses::Sparse(_), _) => {}
     }
-    responses.panels_mut().for_each(|Panel { first, width, data }| {
-        data.par_chunks_mut(TILE * width).enumerate().for_each_init(
-            || Scratch::new(&layout.architecture.hidden),
-            |scratch, (chunk, rows)| {
-                let start = chunk * TILE;
-                let source = RowSource {
-                    features: &inputs.features,
-                    rows: start..start + rows.len() / width,
-                    gradient: None,
-                    dropout,
-                    cols: layout.architecture.features,
-                };
-                for c in 0..width {
-                    model.respond(scratch, &source, first + c, &mut rows[c..], width);
-                }
-            },
-        );
-    });
 }
 
 /// Expert and coefficient gradients += ..., d_gates = ...
@@ -71,7 +73,7 @@ pub fn forward<T: Real>(
 pub fn backward<T: Real>(
     gradient: &mut [T],
     d_gates: &mut [T],
-    d_responses: &Panels<T>,
+    d_responses: &Responses<Cpu<T>>,
     inputs: &CpuInputs<T>,
     routing: &Routing<Cpu<T>>,
     parameters: &[T],
@@ -79,31 +81,28 @@ pub fn backward<T: Real>(
     layout: &Layout,
 ) {
     let model = Evaluator::new(routing, parameters, dropout, layout);
-    let d = layout.architecture.features;
-    if let Some((coded, points)) = model.table(inputs) {
-        let g = points.gather_gradient(coded, d_responses, dropout);
-        let jobs: Vec<Job<T>> = (cut(d, JOBS).into_par_iter())
-            .map(|features| model.accumulate(&PointSource { points: &points, g: &g }, features))
-            .collect();
-        model.finish(gradient, d_gates, jobs);
-        return;
-    }
-    let rows = cut(d_responses.rows().div_ceil(TILE), JOBS / 2);
-    let features = cut(d, JOBS / rows.len());
-    let grid: Vec<(Range<usize>, Range<usize>)> =
-        rows.iter().flat_map(|r| features.iter().map(|f| (r.clone(), f.clone()))).collect();
-    let jobs = (grid.into_par_iter())
-        .map(|(tiles, features)| {
-            let source = RowSource {
-                features: &inputs.features,
-                rows: tiles.start * TILE..(tiles.end * TILE).min(d_responses.rows()),
-                gradient: Some(d_responses),
-                dropout,
-                cols: d,
-            };
-            model.accumulate(&source, features)
-        })
-        .collect();
+    let cols = layout.architecture.features;
+    let jobs: Vec<Job<T>> = match (d_responses, &inputs.features) {
+        (Responses::Sparse(d_responses), InputFeatures::Sparse(columns)) => {
+            let source = ColumnSource { columns, gradient: Some(d_responses), dropout, cols };
+            cut(cols, JOBS).into_par_iter().map(|features| model.accumulate(&source, features)).collect()
+        }
+        (Responses::Dense(d_responses), features) => {
+            let rows = cut(d_responses.rows().div_ceil(TILE), JOBS / 2);
+            let columns = cut(cols, JOBS / rows.len().max(1));
+            let grid: Vec<(Range<usize>, Range<usize>)> =
+                rows.iter().flat_map(|r| columns.iter().map(|f| (r.clone(), f.clone()))).collect();
+            (grid.into_par_iter())
+                .map(|(tiles, columns)| {
+                    let rows = tiles.start * TILE..(tiles.end * TILE).min(d_responses.rows());
+                    let source = RowSource { features, rows, gradient: Some(d_responses), dropout, cols };
+                    model.accumulate(&source, columns)
+                })
+                .collect()
+        }
+        // A plan makes both sparse or neither.
+        (Responses::Sparse(_), _) => Vec::new(),
+    };
     model.finish(gradient, d_gates, jobs);
 }
 
@@ -156,16 +155,6 @@ impl<'a, T: Real> Evaluator<'a, T> {
         let heads = fold_heads(routing, parameters, layout, width);
         let experts = layout.experts.iter().map(|layers| PackedExpert::new(&layers[..layers.len() - 1], parameters));
         Evaluator { routing, parameters, layout, dropout, factors, heads, width, experts: experts.collect() }
-    }
-
-    /// The table of distinct values, where the features have one and no mask tells equal values apart.
-    fn table<'i>(&self, inputs: &'i CpuInputs<T>) -> Option<(&'i Coded, Points<T>)> {
-        match &inputs.features {
-            InputFeatures::Coded(coded) if self.hidden_dropout().is_none() => {
-                Some((coded, Points::new(coded, self.dropout)))
-            }
-            _ => None,
-        }
     }
 
     fn hidden_dropout(&self) -> Option<&'a Dropout> {
@@ -310,15 +299,4 @@ fn load<T: Real>(source: &impl Source<T>, k: usize, start: usize, x: &mut [T], g
         g[count..padded].fill(T::zero());
     }
     (count, padded)
-}
-
-/// One slice a feature.
-fn by_feature<'t, T>(mut table: &'t mut [T], offsets: &[usize]) -> Vec<&'t mut [T]> {
-    let mut parts = Vec::with_capacity(offsets.len());
-    for range in offsets.windows(2) {
-        let (part, rest) = table.split_at_mut(range[1] - range[0]);
-        parts.push(part);
-        table = rest;
-    }
-    parts
 }

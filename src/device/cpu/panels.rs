@@ -4,6 +4,7 @@
 //! and panels can be handed to threads as plain disjoint slices.
 
 use crate::device::Real;
+use crate::error::{Error, Result};
 use rayon::prelude::*;
 
 /// Panels narrower than a cache line waste loads.
@@ -33,14 +34,36 @@ pub struct Panel<S> {
 
 /// Columns of a panel for a matrix with this many rows. It depends on sizes only, so results do too.
 pub fn panel_width<T>(rows: usize) -> usize {
-    let fitting = CACHE_BYTES / (3 * size_of::<T>() * rows.max(1));
-    (fitting / MIN_WIDTH * MIN_WIDTH).clamp(MIN_WIDTH, MAX_WIDTH)
+    let fitting = CACHE_BYTES / (3 * size_of::<T>() * rows.max(1)) / MIN_WIDTH * MIN_WIDTH;
+    // Where nothing fits, wide panels go through the edges least often.
+    if fitting == 0 { MAX_WIDTH } else { fitting.min(MAX_WIDTH) }
 }
 
 impl<T: Real> Panels<T> {
     /// A zeroed matrix.
     pub fn zeros(rows: usize, cols: usize) -> Self {
         Panels { rows, cols, width: panel_width::<T>(rows), data: vec![T::zero(); rows * cols] }
+    }
+
+    /// A zeroed matrix in a single panel: the usual layout.
+    pub fn zeroed_rows(rows: usize, cols: usize) -> Self {
+        Panels { rows, cols, width: cols.max(1), data: vec![T::zero(); rows * cols] }
+    }
+
+    /// The elements, where they are in the usual layout.
+    ///
+    /// # Errors
+    /// There are several panels.
+    pub fn as_rows(&self) -> Result<&[T]> {
+        if self.width >= self.cols { Ok(&self.data) } else { Err(several_panels()) }
+    }
+
+    /// The same, to write to.
+    ///
+    /// # Errors
+    /// There are several panels.
+    pub fn as_rows_mut(&mut self) -> Result<&mut [T]> {
+        if self.width >= self.cols { Ok(&mut self.data) } else { Err(several_panels()) }
     }
 
     /// From the usual layout.
@@ -62,6 +85,16 @@ impl<T: Real> Panels<T> {
     /// Number of columns.
     pub fn cols(&self) -> usize {
         self.cols
+    }
+
+    /// Columns of a panel but the last.
+    pub fn width(&self) -> usize {
+        self.width.min(self.cols)
+    }
+
+    /// All elements, panel by panel.
+    pub fn elements(&self) -> &[T] {
+        &self.data
     }
 
     /// All panels, in order, in parallel.
@@ -94,6 +127,16 @@ impl<T: Real> Panels<T> {
         })
     }
 
+    /// All panels one after the other, to write to.
+    pub fn panels_mut_in_order(&mut self) -> impl Iterator<Item = Panel<&mut [T]>> {
+        let (rows, width) = (self.rows, self.width);
+        (self.data.chunks_mut(rows.max(1) * width).enumerate()).map(move |(p, data)| Panel {
+            first: p * width,
+            width: data.len() / rows,
+            data,
+        })
+    }
+
     /// Column `col`: a slice and a stride; row i is at i * stride.
     pub fn column(&self, col: usize) -> (&[T], usize) {
         let panel = col / self.width;
@@ -111,6 +154,11 @@ impl<T: Real> Panels<T> {
         }
         out
     }
+}
+
+/// No pass leads here.
+fn several_panels() -> Error {
+    Error::Device("class space needs a matrix with contiguous rows".into())
 }
 
 #[cfg(test)]

@@ -1,223 +1,249 @@
-//! Random-walk propagation, streaming: the current state, the next state and the accumulator, nothing else.
+//! Random-walk propagation in feature space, streaming: the current state, the next state and the accumulator, nothing
+//! else.
 //!
 //! Forward   H = sum_t theta_t (*) M^t F:          z' = M z,    H += theta_t (*) z'
 //! Backward  dF = sum_t theta_t (*) (M^T)^t dH:    y' = M^T y,  dF += theta_t (*) y',  dtheta_t = <F, y'> by column
 //!
 //! M = D^-1 A is never scaled edge by edge: forward divides the gathered sum by the degree of the target, backward
 //! divides the state by the degree of the source before it is gathered. Deterministic: each row is summed in CSR
-//! order, column sums over fixed chunks of rows.
+//! order, column sums over stretches of rows that depend on the graph only.
 
+use super::chunks::{self, Parts};
+use super::element::Element;
+use super::inputs::CpuWalk;
 use super::panels::{Panel, Panels, panel_width};
-use super::{CpuInputs, ROW_CHUNK, simd};
+use super::pool::Pool;
+use super::{Cpu, CpuInputs, ROW_CHUNK, gather, simd, walk};
+use crate::config::States;
 use crate::device::Real;
-use crate::graph::Csr;
+use crate::error::Result;
 use rayon::prelude::*;
 
+/// From this many nodes on, panels are taken one after the other: their rows are work enough for all threads.
+const MANY_NODES: usize = 1 << 14;
+
 /// H from F.
-pub fn forward<T: Real>(state: &mut Panels<T>, responses: &Panels<T>, hop_weights: &[T], inputs: &CpuInputs<T>) {
-    let d = responses.cols();
-    let matrix = inputs.transition.matrix();
-    state.panels_mut().zip(responses.panels()).for_each(|(out, source)| {
-        let Panel { first, width, data: accumulated } = out;
-        let theta = |t: usize| &hop_weights[t * d + first..][..width];
-        let hops = hop_weights.len() / d;
-        scaled_copy(accumulated, source.data, theta(0));
-        let mut current = Vec::new();
-        for t in 1..hops {
-            let theta = theta(t);
-            let from = if t == 1 { source.data } else { &current[..] };
-            // The last state is only accumulated, never read again.
-            let mut next = vec![T::zero(); if t + 1 < hops { accumulated.len() } else { 0 }];
-            row_chunks(width, accumulated, &mut next).for_each(|(chunk, accumulated, mut next)| {
-                simd(
-                    #[inline(always)]
-                    || {
-                        let mut row = vec![T::zero(); width];
-                        for (r, accumulated) in accumulated.chunks_exact_mut(width).enumerate() {
-                            let i = chunk * ROW_CHUNK + r;
-                            gather(&mut row, from, matrix, i);
-                            let scale = inputs.inverse_degree[i];
-                            row.iter_mut().for_each(|value| *value *= scale);
-                            add_products(accumulated, theta, &row);
-                            if let Some(next) = &mut next {
-                                next[r * width..][..width].copy_from_slice(&row);
-                            }
-                        }
-                    },
-                );
-            });
-            current = next;
-        }
-    });
+pub fn forward<T: Real>(
+    cpu: &Cpu<T>,
+    state: &mut Panels<T>,
+    responses: &Panels<T>,
+    hop_weights: &[T],
+    inputs: &CpuInputs<T>,
+) -> Result<()> {
+    let walk = inputs.walk()?;
+    match cpu.states {
+        States::F32 => forward_as(&cpu.reals, state, responses, hop_weights, walk),
+        States::F16 => forward_as(&cpu.halves, state, responses, hop_weights, walk),
+        States::Bf16 => forward_as(&cpu.bfloats, state, responses, hop_weights, walk),
+    }
+    Ok(())
 }
 
 /// dF in place of dH, and dtheta (T x d).
 pub fn backward<T: Real>(
+    cpu: &Cpu<T>,
     gradient: &mut Panels<T>,
     d_hop_weights: &mut [T],
     responses: &Panels<T>,
     hop_weights: &[T],
     inputs: &CpuInputs<T>,
+) -> Result<()> {
+    let walk = inputs.walk()?;
+    match cpu.states {
+        States::F32 => {
+            backward_as(cpu, &cpu.reals, gradient, d_hop_weights, responses, hop_weights, walk, T::one());
+        }
+        States::F16 => {
+            let scale = walk::half_scale(gradient.elements(), T::one());
+            backward_as(cpu, &cpu.halves, gradient, d_hop_weights, responses, hop_weights, walk, scale);
+        }
+        States::Bf16 => {
+            backward_as(cpu, &cpu.bfloats, gradient, d_hop_weights, responses, hop_weights, walk, T::one());
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of states alive at once: one panel a thread, or one at all where there are many nodes.
+pub fn scratch_bytes<T>(nodes: usize, features: usize, hops: usize, states: States) -> usize {
+    let element = if states == States::F32 { size_of::<T>() } else { states.bytes() };
+    // The current state and the next one; the last hop writes none.
+    let alive = hops.saturating_sub(1).min(2);
+    let width = panel_width::<T>(nodes).min(features);
+    let threads = if nodes >= MANY_NODES { 1 } else { rayon::current_num_threads() };
+    alive * features.div_ceil(width).min(threads) * nodes * width * element
+}
+
+fn forward_as<T: Real, S: Element<T>>(
+    pool: &Pool<S>,
+    state: &mut Panels<T>,
+    responses: &Panels<T>,
+    hop_weights: &[T],
+    walk: &CpuWalk<T>,
 ) {
     let d = responses.cols();
     let hops = hop_weights.len() / d;
-    let transposed = inputs.transition.transposed();
-    let d_theta: Vec<(usize, Vec<Vec<T>>)> = (gradient.panels_mut().zip(responses.panels()))
-        .map(|(out, source)| {
-            let Panel { first, width, data: gradient } = out;
-            let theta = |t: usize| &hop_weights[t * d + first..][..width];
-            let mut d_theta = Vec::with_capacity(hops);
-            // y_0 = dH: its inner products with F, then the scaled state, then the first term of dF.
-            d_theta.push(column_sums(width, source.data, gradient));
-            let mut current = Vec::with_capacity(if hops > 1 { gradient.len() } else { 0 });
-            if hops > 1 {
-                for (row, &scale) in gradient.chunks_exact(width).zip(&inputs.inverse_degree) {
-                    current.extend(row.iter().map(|&value| value * scale));
-                }
+    let panel = |(out, source): (Panel<&mut [T]>, Panel<&[T]>)| {
+        let Panel { first, width, data: accumulated } = out;
+        let theta = |t: usize| &hop_weights[t * d + first..][..width];
+        for (out, from) in accumulated.chunks_exact_mut(width).zip(source.data.chunks_exact(width)) {
+            out.iter_mut().zip(from).zip(theta(0)).for_each(|((out, &from), &theta)| *out = theta * from);
+        }
+        if hops == 1 {
+            return;
+        }
+        let mut current = pool.take(accumulated.len(), S::default());
+        copy(&mut current, source.data, |_| T::one(), width);
+        let mut next = pool.take(if hops > 2 { accumulated.len() } else { 0 }, S::default());
+        let (csr, bounds) = walk.matrix();
+        for t in 1..hops {
+            let theta = theta(t);
+            // The last state is only accumulated, never read again.
+            let next_width = if t + 1 < hops { width } else { 0 };
+            let parts = Parts { a: &mut *accumulated, b: &mut next[..next_width * csr.rows()], c: &mut [(); 0] };
+            let at = |bound: usize| [bounds[bound] * width, bounds[bound] * next_width, 0];
+            let from = &current[..];
+            chunks::split(0..bounds.len() - 1, parts, &at, &|stretch, Parts { a: accumulated, b: next, .. }| {
+                simd(
+                    #[inline(always)]
+                    || {
+                        let rows = bounds[stretch]..bounds[stretch + 1];
+                        let base = rows.start;
+                        gather::rows(from, width, csr, rows, |i, column, sums| {
+                            let (scale, at) = (walk.inverse_degree[i], (i - base) * width + column);
+                            let accumulated = &mut accumulated[at..][..sums.len()];
+                            for ((to, &sum), &theta) in accumulated.iter_mut().zip(sums).zip(&theta[column..]) {
+                                *to += theta * (sum * scale);
+                            }
+                            if next_width > 0 {
+                                let next = next[at..].iter_mut();
+                                next.zip(sums).for_each(|(next, &sum)| *next = S::store(sum * scale));
+                            }
+                        });
+                    },
+                );
+            });
+            std::mem::swap(&mut current, &mut next);
+        }
+    };
+    if responses.rows() >= MANY_NODES {
+        state.panels_mut_in_order().zip(responses.panels_in_order()).for_each(panel);
+    } else {
+        state.panels_mut().zip(responses.panels()).for_each(panel);
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn backward_as<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
+    pool: &Pool<S>,
+    gradient: &mut Panels<T>,
+    d_hop_weights: &mut [T],
+    responses: &Panels<T>,
+    hop_weights: &[T],
+    walk: &CpuWalk<T>,
+    scale: T,
+) {
+    let d = responses.cols();
+    let hops = hop_weights.len() / d;
+    // dtheta of a panel, T x width, side by side.
+    let mut found = cpu.reals.filled(hop_weights.len(), T::zero());
+    let panel = |((out, source), found): ((Panel<&mut [T]>, Panel<&[T]>), &mut [T])| {
+        let Panel { first, width, data: gradient } = out;
+        let theta = |t: usize| &hop_weights[t * d + first..][..width];
+        // y_0 = dH: its inner products with F, then the scaled state, then the first term of dF.
+        column_sums(cpu, &mut found[..width], source.data, gradient);
+        let mut current = pool.take(if hops > 1 { gradient.len() } else { 0 }, S::default());
+        let mut next = pool.take(if hops > 2 { gradient.len() } else { 0 }, S::default());
+        if hops > 1 {
+            copy(&mut current, gradient, |i| scale * walk.inverse_degree[i], width);
+        }
+        for row in gradient.chunks_exact_mut(width) {
+            row.iter_mut().zip(theta(0)).for_each(|(value, &theta)| *value *= theta);
+        }
+        let (csr, bounds) = walk.transposed();
+        let stretches = bounds.len() - 1;
+        let mut partial = cpu.reals.take(stretches * width, T::zero());
+        let unscale = T::one() / scale;
+        for t in 1..hops {
+            let theta = theta(t);
+            let next_width = if t + 1 < hops { width } else { 0 };
+            let parts = Parts { a: &mut *gradient, b: &mut next[..next_width * csr.rows()], c: &mut partial[..] };
+            let at = |bound: usize| [bounds[bound] * width, bounds[bound] * next_width, bound * width];
+            let from = &current[..];
+            chunks::split(0..stretches, parts, &at, &|stretch, Parts { a: gradient, b: next, c: products }| {
+                simd(
+                    #[inline(always)]
+                    || {
+                        products.fill(T::zero());
+                        let rows = bounds[stretch]..bounds[stretch + 1];
+                        let base = rows.start;
+                        gather::rows(from, width, csr, rows, |j, column, sums| {
+                            let at = (j - base) * width + column;
+                            let response = &source.data[j * width + column..][..sums.len()];
+                            let rows = gradient[at..].iter_mut().zip(&mut products[column..]).zip(response);
+                            for (((d, product), &response), (&sum, &theta)) in
+                                rows.zip(sums.iter().zip(&theta[column..]))
+                            {
+                                let sum = sum * unscale;
+                                *d += theta * sum;
+                                *product += response * sum;
+                            }
+                            if next_width > 0 {
+                                let inverse = walk.inverse_degree[j];
+                                let next = next[at..].iter_mut();
+                                next.zip(sums).for_each(|(next, &sum)| *next = S::store(sum * inverse));
+                            }
+                        });
+                    },
+                );
+            });
+            let sums = &mut found[t * width..][..width];
+            for part in partial.chunks_exact(width) {
+                sums.iter_mut().zip(part).for_each(|(sum, &part)| *sum += part);
             }
-            for row in gradient.chunks_exact_mut(width) {
-                row.iter_mut().zip(theta(0)).for_each(|(value, &theta)| *value *= theta);
-            }
-            for t in 1..hops {
-                let theta = theta(t);
-                let mut next = vec![T::zero(); if t + 1 < hops { gradient.len() } else { 0 }];
-                let partial: Vec<Vec<T>> = row_chunks(width, gradient, &mut next)
-                    .map(|(chunk, gradient, mut next)| {
-                        simd(
-                            #[inline(always)]
-                            || {
-                                let mut row = vec![T::zero(); width];
-                                let mut sums = vec![T::zero(); width];
-                                for (r, gradient) in gradient.chunks_exact_mut(width).enumerate() {
-                                    let j = chunk * ROW_CHUNK + r;
-                                    gather(&mut row, &current, transposed, j);
-                                    let response = &source.data[j * width..][..width];
-                                    add_products(gradient, theta, &row);
-                                    add_products(&mut sums, response, &row);
-                                    if let Some(next) = &mut next {
-                                        let scale = inputs.inverse_degree[j];
-                                        let next = &mut next[r * width..][..width];
-                                        next.iter_mut().zip(&row).for_each(|(next, &value)| *next = value * scale);
-                                    }
-                                }
-                                sums
-                            },
-                        )
-                    })
-                    .collect();
-                d_theta.push(add_up(width, &partial));
-                current = next;
-            }
-            (first, d_theta)
-        })
-        .collect();
-    for (first, rows) in d_theta {
-        for (t, row) in rows.iter().enumerate() {
-            d_hop_weights[t * d + first..][..row.len()].copy_from_slice(row);
+            std::mem::swap(&mut current, &mut next);
+        }
+    };
+    let size = hops * gradient.width();
+    if responses.rows() >= MANY_NODES {
+        let panels = gradient.panels_mut_in_order().zip(responses.panels_in_order());
+        panels.zip(found.chunks_mut(size)).for_each(panel);
+    } else {
+        gradient.panels_mut().zip(responses.panels()).zip(found.par_chunks_mut(size)).for_each(panel);
+    }
+    for (p, found) in found.chunks(size).enumerate() {
+        let first = p * size / hops;
+        let width = found.len() / hops;
+        for (t, row) in found.chunks_exact(width).enumerate() {
+            d_hop_weights[t * d + first..][..width].copy_from_slice(row);
         }
     }
 }
 
-/// Bytes of states alive at once: one panel a thread.
-pub fn scratch_bytes<T>(nodes: usize, features: usize, hops: usize) -> usize {
-    // The current state and the next one; the last hop writes none.
-    let states = hops.saturating_sub(1).min(2);
-    let width = panel_width::<T>(nodes).min(features);
-    let panels = features.div_ceil(width).min(rayon::current_num_threads());
-    states * panels * nodes * width * size_of::<T>()
-}
-
-/// Fixed chunks of rows of the accumulator with the same rows of the next state (`None` where there is none).
-fn row_chunks<'a, T: Real>(
-    width: usize,
-    accumulated: &'a mut [T],
-    next: &'a mut [T],
-) -> impl IndexedParallelIterator<Item = (usize, &'a mut [T], Option<&'a mut [T]>)> {
+/// to[i] = from[i] * factor(i), row by row.
+fn copy<T: Real, S: Element<T>>(to: &mut [S], from: &[T], factor: impl Fn(usize) -> T + Sync, width: usize) {
     let size = ROW_CHUNK * width;
-    let chunks = accumulated.len().div_ceil(size);
-    let mut parts: Vec<Option<&mut [T]>> = next.chunks_mut(size).map(Some).collect();
-    parts.resize_with(chunks, || None);
-    (accumulated.par_chunks_mut(size).zip(parts).enumerate()).map(|(chunk, (rows, next))| (chunk, rows, next))
-}
-
-/// row = sum over the entries of CSR row i of weight * from[column].
-#[inline(always)]
-fn gather<T: Real>(row: &mut [T], from: &[T], csr: &Csr, i: usize) {
-    match row.len() {
-        32.. => gather_lanes::<T, 32>(row, from, csr, i),
-        16.. => gather_lanes::<T, 16>(row, from, csr, i),
-        8.. => gather_lanes::<T, 8>(row, from, csr, i),
-        4.. => gather_lanes::<T, 4>(row, from, csr, i),
-        2.. => gather_lanes::<T, 2>(row, from, csr, i),
-        _ => gather_lanes::<T, 1>(row, from, csr, i),
-    }
-}
-
-/// The same, `LANES` columns in registers at a time. The last block overlaps the one before it instead of leaving a
-/// remainder: summing a column twice gives the same sum twice.
-#[inline(always)]
-fn gather_lanes<T: Real, const LANES: usize>(row: &mut [T], from: &[T], csr: &Csr, i: usize) {
-    let entries = csr.row(i);
-    let columns = &csr.col_idx[entries.clone()];
-    let weights = csr.weights.as_ref().map(|weights| &weights[entries]);
-    let width = row.len();
-    for block in 0..width.div_ceil(LANES) {
-        let offset = (block * LANES).min(width - LANES);
-        let mut sum = [T::zero(); LANES];
-        match weights {
-            None => {
-                for &j in columns {
-                    let values = &from[j as usize * width + offset..][..LANES];
-                    for lane in 0..LANES {
-                        sum[lane] += values[lane];
-                    }
-                }
-            }
-            Some(weights) => {
-                for (&j, &weight) in columns.iter().zip(weights) {
-                    let values = &from[j as usize * width + offset..][..LANES];
-                    let weight = T::from_f32(weight);
-                    for lane in 0..LANES {
-                        sum[lane] += weight * values[lane];
-                    }
-                }
-            }
+    (to.par_chunks_mut(size).zip(from.par_chunks(size)).enumerate()).for_each(|(chunk, (to, from))| {
+        for (r, (to, from)) in to.chunks_exact_mut(width).zip(from.chunks_exact(width)).enumerate() {
+            let factor = factor(chunk * ROW_CHUNK + r);
+            to.iter_mut().zip(from).for_each(|(to, &from)| *to = S::store(from * factor));
         }
-        row[offset..][..LANES].copy_from_slice(&sum);
-    }
-}
-
-/// sum[c] += a[c] * b[c].
-#[inline(always)]
-fn add_products<T: Real>(sum: &mut [T], a: &[T], b: &[T]) {
-    sum.iter_mut().zip(a).zip(b).for_each(|((sum, &a), &b)| *sum += a * b);
-}
-
-fn scaled_copy<T: Real>(out: &mut [T], from: &[T], theta: &[T]) {
-    for (out, from) in out.chunks_exact_mut(theta.len()).zip(from.chunks_exact(theta.len())) {
-        out.iter_mut().zip(from).zip(theta).for_each(|((out, &from), &theta)| *out = theta * from);
-    }
+    });
 }
 
 /// <a[:,c], b[:,c]> for every column c.
-fn column_sums<T: Real>(width: usize, a: &[T], b: &[T]) -> Vec<T> {
+fn column_sums<T: Real>(cpu: &Cpu<T>, sums: &mut [T], a: &[T], b: &[T]) {
+    let width = sums.len();
     let size = ROW_CHUNK * width;
-    let partial: Vec<Vec<T>> = (a.par_chunks(size).zip(b.par_chunks(size)))
-        .map(|(a, b)| {
-            let mut sums = vec![T::zero(); width];
-            for (a, b) in a.chunks_exact(width).zip(b.chunks_exact(width)) {
-                add_products(&mut sums, a, b);
-            }
-            sums
-        })
-        .collect();
-    add_up(width, &partial)
-}
-
-fn add_up<T: Real>(width: usize, partial: &[Vec<T>]) -> Vec<T> {
-    let mut total = vec![T::zero(); width];
-    for part in partial {
-        total.iter_mut().zip(part).for_each(|(total, &part)| *total += part);
+    let mut partial = cpu.reals.filled(a.len().div_ceil(size) * width, T::zero());
+    (partial.par_chunks_mut(width).zip(a.par_chunks(size).zip(b.par_chunks(size)))).for_each(|(sums, (a, b))| {
+        for (a, b) in a.chunks_exact(width).zip(b.chunks_exact(width)) {
+            sums.iter_mut().zip(a).zip(b).for_each(|((sum, &a), &b)| *sum += a * b);
+        }
+    });
+    sums.fill(T::zero());
+    for part in partial.chunks_exact(width) {
+        sums.iter_mut().zip(part).for_each(|(sum, &part)| *sum += part);
     }
-    total
 }

@@ -5,6 +5,7 @@ use crate::batch::Batch;
 use crate::datasets::{Level, Objective};
 use crate::error::Result;
 use crate::graph::Csr;
+use crate::model::Plan;
 
 /// Walk, features, offsets and targets of a batch.
 pub struct DeviceInputs<V: Driver> {
@@ -51,8 +52,8 @@ pub(super) struct LongRows<V: Driver> {
 }
 
 impl<V: Driver> DeviceInputs<V> {
-    pub(super) fn new(launcher: &Launcher<V>, batch: &Batch) -> Result<Self> {
-        let transition = &batch.transition;
+    pub(super) fn new(launcher: &Launcher<V>, batch: &Batch, _: Plan) -> Result<Self> {
+        let Some(transition) = batch.transition() else { return Err(super::unfinished()) };
         let inverse_degree: Vec<f32> = transition.degree().iter().map(|&degree| (1.0 / degree) as f32).collect();
         let graph_ptr: Vec<u64> = batch.graph_ptr.iter().map(|&node| node as u64).collect();
         let symmetric = transition.is_symmetric();

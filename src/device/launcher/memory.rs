@@ -58,8 +58,14 @@ impl<V: Driver> Launcher<V> {
     /// A copy on the host.
     pub(super) fn fetch<T: Pod>(&self, buffer: &Buffer<V, T>) -> Result<Vec<T>> {
         let mut values = vec![T::zeroed(); buffer.length];
-        self.driver.read(bytemuck::cast_slice_mut(&mut values), &buffer.memory)?;
+        self.fetch_into(&mut values, buffer)?;
         Ok(values)
+    }
+
+    /// A copy in memory that is there.
+    pub(super) fn fetch_into<T: Pod>(&self, values: &mut [T], buffer: &Buffer<V, T>) -> Result<()> {
+        assert_eq!(buffer.length, values.len(), "a copy keeps its length");
+        self.driver.read(bytemuck::cast_slice_mut(values), &buffer.memory)
     }
 
     /// Overwrites a buffer with as many values.

@@ -20,11 +20,11 @@ mod reduce;
 mod route;
 pub mod traffic;
 
-use super::{AdamStep, Device, Dropout, DropoutPlace, Routing};
+use super::{AdamStep, Device, Dropout, DropoutPlace, Responses, Routing};
 use crate::batch::Batch;
 use crate::config::States;
 use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout};
+use crate::model::{BatchSizes, Layout, Plan};
 pub use driver::{Driver, Gemm, Launch};
 pub use inputs::DeviceInputs;
 pub use kernels::{Kernel, kernel, kernels};
@@ -109,6 +109,10 @@ impl<V: Driver> Launcher<V> {
     }
 }
 
+fn unfinished() -> Error {
+    Error::Device("not done by kernels yet".into())
+}
+
 /// Grid and block of a launch.
 #[derive(Clone, Copy)]
 struct Shape {
@@ -156,6 +160,8 @@ impl<V: Driver> Device for Launcher<V> {
     type Indices = Buffer<V, u32>;
     type Matrix = DeviceMatrix<V>;
     type Inputs = DeviceInputs<V>;
+    type Knots = ();
+    type Hops = ();
 
     fn name(&self) -> String {
         self.driver.name()
@@ -169,9 +175,11 @@ impl<V: Driver> Device for Launcher<V> {
         self.driver.free_bytes()
     }
 
-    fn inputs(&self, batch: &Batch) -> Result<DeviceInputs<V>> {
-        self.states.check(batch.transition.is_symmetric())?;
-        DeviceInputs::new(self, batch)
+    fn inputs(&self, batch: &Batch, plan: Plan) -> Result<DeviceInputs<V>> {
+        if let Some(transition) = batch.transition() {
+            self.states.check(transition.is_symmetric())?;
+        }
+        DeviceInputs::new(self, batch, plan)
     }
 
     fn retarget(&self, inputs: &mut DeviceInputs<V>, batch: &Batch) -> Result<()> {
@@ -198,6 +206,26 @@ impl<V: Driver> Device for Launcher<V> {
         Ok(DeviceMatrix { values: self.zeroed(nodes * features)?, rows: nodes, cols: features })
     }
 
+    fn responses(&self, inputs: &DeviceInputs<V>, layout: &Layout, _: bool) -> Result<Responses<Self>> {
+        Ok(Responses::Dense(self.matrix(inputs.nodes, layout.architecture.features)?))
+    }
+
+    fn knots(&self, _: &Layout) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn hops(&self, _: &DeviceInputs<V>, _: &Layout) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn write(&self, buffer: &mut Buffer<V, f32>, values: &[f32]) -> Result<()> {
+        self.overwrite(buffer, values)
+    }
+
+    fn read(&self, values: &mut [f32], buffer: &Buffer<V, f32>) -> Result<()> {
+        self.fetch_into(values, buffer)
+    }
+
     fn upload_matrix(&self, values: &[f32], features: usize) -> Result<DeviceMatrix<V>> {
         Ok(DeviceMatrix { values: self.copy(values)?, rows: values.len() / features, cols: features })
     }
@@ -210,7 +238,7 @@ impl<V: Driver> Device for Launcher<V> {
         self.fetch(&matrix.values)
     }
 
-    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout) -> usize {
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, _: Plan) -> usize {
         let ops = [
             self.propagate_scratch(batch, layout),
             self.monb_scratch(batch.nodes, layout),
@@ -263,13 +291,14 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn monb_forward(
         &self,
-        responses: &mut DeviceMatrix<V>,
+        responses: &mut Responses<Self>,
         inputs: &DeviceInputs<V>,
         routing: &Routing<Self>,
         parameters: &Buffer<V, f32>,
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
+        let Responses::Dense(responses) = responses else { return Err(unfinished()) };
         self.launch_monb_forward(responses, inputs, routing, parameters, dropout, layout)
     }
 
@@ -277,14 +306,93 @@ impl<V: Driver> Device for Launcher<V> {
         &self,
         gradient: &mut Buffer<V, f32>,
         d_gates: &mut Buffer<V, f32>,
-        d_responses: &DeviceMatrix<V>,
+        d_responses: &Responses<Self>,
         inputs: &DeviceInputs<V>,
         routing: &Routing<Self>,
         parameters: &Buffer<V, f32>,
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
+        let Responses::Dense(d_responses) = d_responses else { return Err(unfinished()) };
         self.launch_monb_backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout)
+    }
+
+    fn knots_compile(&self, _: &mut (), _: &Routing<Self>, _: &Buffer<V, f32>, _: &Layout) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn knots_forward(
+        &self,
+        _: &mut Responses<Self>,
+        _: &(),
+        _: &DeviceInputs<V>,
+        _: Option<&Dropout>,
+        _: &Layout,
+    ) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn knots_backward(
+        &self,
+        _: &mut Buffer<V, f32>,
+        _: &mut Buffer<V, f32>,
+        _: &Responses<Self>,
+        _: &mut (),
+        _: &DeviceInputs<V>,
+        _: &Routing<Self>,
+        _: &Buffer<V, f32>,
+        _: Option<&Dropout>,
+        _: &Layout,
+    ) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn project_forward(
+        &self,
+        _: &mut (),
+        _: &Responses<Self>,
+        _: &Buffer<V, f32>,
+        _: &Buffer<V, f32>,
+        _: &DeviceInputs<V>,
+        _: &Layout,
+    ) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn project_backward(
+        &self,
+        _: &mut Buffer<V, f32>,
+        _: &mut Buffer<V, f32>,
+        _: &mut Responses<Self>,
+        _: &mut (),
+        _: &Buffer<V, f32>,
+        _: &Buffer<V, f32>,
+        _: &DeviceInputs<V>,
+        _: &Layout,
+    ) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn walk_forward(
+        &self,
+        _: &mut Buffer<V, f32>,
+        _: &mut (),
+        _: &Buffer<V, f32>,
+        _: &DeviceInputs<V>,
+        _: &Layout,
+    ) -> Result<()> {
+        Err(unfinished())
+    }
+
+    fn walk_backward(
+        &self,
+        _: &mut Buffer<V, f32>,
+        _: &mut (),
+        _: &Buffer<V, f32>,
+        _: &DeviceInputs<V>,
+        _: &Layout,
+    ) -> Result<()> {
+        Err(unfinished())
     }
 
     fn propagate_forward(

@@ -1,0 +1,151 @@
+//! One step of a walk for a stretch of rows: row i sums the states of its neighbours.
+//!
+//! sum[i] = sum over the entries (i, j) of a CSR matrix of weight * from[j]. The columns of a row stay in registers while its
+//! entries are gone through; the states of entries a little ahead are requested from memory meanwhile, across the ends of
+//! rows. Deterministic: each row is summed in CSR order.
+
+use super::element::Element;
+use crate::device::Real;
+use crate::graph::Csr;
+use std::ops::Range;
+
+/// Columns that are summed at once; wider states are gone through in stretches.
+const MOST_COLUMNS: usize = 64;
+/// Entries between a request and its use: enough to cover the latency of memory.
+const AHEAD: usize = 16;
+/// Bytes that memory moves at once.
+const LINE: usize = 64;
+
+/// A sparse matrix by rows as plain slices, with any way to tell the weight of an entry.
+#[derive(Clone, Copy)]
+pub struct Matrix<'a, W> {
+    /// First entry of each row, and the end.
+    pub row_ptr: &'a [u64],
+    /// Column of each entry.
+    pub col_idx: &'a [u32],
+    /// Weight of entry e.
+    pub weight: W,
+}
+
+/// [`columns`] of all columns of a state, for the entries of a CSR matrix.
+#[inline(always)]
+pub fn rows<T: Real, S: Element<T>>(
+    from: &[S],
+    width: usize,
+    csr: &Csr,
+    rows: Range<usize>,
+    finish: impl FnMut(usize, usize, &[T]),
+) {
+    let (row_ptr, col_idx) = (&csr.row_ptr[..], &csr.col_idx[..]);
+    match csr.weights.as_deref() {
+        None => columns(from, width, 0..width, Matrix { row_ptr, col_idx, weight: |_| T::one() }, rows, finish),
+        Some(weights) => {
+            let weight = |e: usize| T::from_f32(weights[e]);
+            columns(from, width, 0..width, Matrix { row_ptr, col_idx, weight }, rows, finish);
+        }
+    }
+}
+
+/// Calls `finish(i, first, sums)` for every row of `rows`, with the sums of at most [`MOST_COLUMNS`] of the given columns at a
+/// time; `first` counts from the first of them. `from` has `width` columns.
+#[inline(always)]
+pub fn columns<T: Real, S: Element<T>, W: Fn(usize) -> T + Copy>(
+    from: &[S],
+    width: usize,
+    columns: Range<usize>,
+    matrix: Matrix<'_, W>,
+    rows: Range<usize>,
+    mut finish: impl FnMut(usize, usize, &[T]),
+) {
+    for first in columns.clone().step_by(MOST_COLUMNS) {
+        let here = Columns { from, width, first, count: (columns.end - first).min(MOST_COLUMNS) };
+        let finish = |i: usize, sums: &[T]| finish(i, first - columns.start, sums);
+        match here.count {
+            1 => stretch::<T, S, W, 1, 1>(here, matrix, rows.clone(), finish),
+            2 => stretch::<T, S, W, 2, 1>(here, matrix, rows.clone(), finish),
+            3 => stretch::<T, S, W, 2, 2>(here, matrix, rows.clone(), finish),
+            4 => stretch::<T, S, W, 4, 1>(here, matrix, rows.clone(), finish),
+            5..8 => stretch::<T, S, W, 4, 2>(here, matrix, rows.clone(), finish),
+            8 => stretch::<T, S, W, 8, 1>(here, matrix, rows.clone(), finish),
+            9..=16 => stretch::<T, S, W, 8, 2>(here, matrix, rows.clone(), finish),
+            17..=24 => stretch::<T, S, W, 8, 3>(here, matrix, rows.clone(), finish),
+            25..=32 => stretch::<T, S, W, 8, 4>(here, matrix, rows.clone(), finish),
+            33..=40 => stretch::<T, S, W, 8, 5>(here, matrix, rows.clone(), finish),
+            41..=48 => stretch::<T, S, W, 8, 6>(here, matrix, rows.clone(), finish),
+            49..=56 => stretch::<T, S, W, 8, 7>(here, matrix, rows.clone(), finish),
+            _ => stretch::<T, S, W, 8, 8>(here, matrix, rows.clone(), finish),
+        }
+    }
+}
+
+/// Columns first..first + count of a state.
+#[derive(Clone, Copy)]
+struct Columns<'a, S> {
+    from: &'a [S],
+    width: usize,
+    first: usize,
+    count: usize,
+}
+
+impl<S> Columns<'_, S> {
+    /// Asks for the state of node `j`.
+    #[inline(always)]
+    fn request(&self, j: u32) {
+        let first = j as usize * self.width + self.first;
+        let step = LINE / size_of::<S>();
+        let mut at = first;
+        while at < first + self.count {
+            prefetch(self.from, at);
+            at += step;
+        }
+    }
+}
+
+/// All rows, `BLOCKS` blocks of `LANES` columns in registers. The last block overlaps the one before it instead of leaving a
+/// remainder: summing a column twice gives the same sum twice.
+#[inline(always)]
+fn stretch<T: Real, S: Element<T>, W: Fn(usize) -> T, const LANES: usize, const BLOCKS: usize>(
+    columns: Columns<'_, S>,
+    matrix: Matrix<'_, W>,
+    rows: Range<usize>,
+    mut finish: impl FnMut(usize, &[T]),
+) {
+    let Columns { from, width, first, count } = columns;
+    let offsets: [usize; BLOCKS] = std::array::from_fn(|block| (block * LANES).min(count - LANES));
+    let mut row = [T::zero(); MOST_COLUMNS];
+    for i in rows {
+        let mut sums = [[T::zero(); LANES]; BLOCKS];
+        for e in matrix.row_ptr[i] as usize..matrix.row_ptr[i + 1] as usize {
+            if let Some(&ahead) = matrix.col_idx.get(e + AHEAD) {
+                columns.request(ahead);
+            }
+            let state = &from[matrix.col_idx[e] as usize * width + first..][..count];
+            let weight = (matrix.weight)(e);
+            for block in 0..BLOCKS {
+                let state = &state[offsets[block]..][..LANES];
+                for lane in 0..LANES {
+                    // A product with a weight that is always 1 is no product.
+                    sums[block][lane] += weight * state[lane].load();
+                }
+            }
+        }
+        for (sums, &offset) in sums.iter().zip(&offsets) {
+            row[offset..][..LANES].copy_from_slice(sums);
+        }
+        finish(i, &row[..count]);
+    }
+}
+
+/// Asks memory for the line of an element; nothing happens behind the end.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn prefetch<S>(values: &[S], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(value) = values.get(at) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a request for an address inside the slice; it reads nothing and every x86-64 processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, at);
+}

@@ -1,0 +1,267 @@
+//! Mixture of Neural Bases by pieces: every response is a line on each piece, found by counting thresholds.
+//!
+//! Forward   p = piece(x), F[i,k] = slope[k,p] x + intercept[k,p]
+//! Backward  G1[k,p] = sum of g x, G0[k,p] = sum of g over the points in p, in f64; [`Tables::finish`] does the rest
+//! The cost of a point does not depend on the widths of experts or the number of bases. Nodes are gone through in tiles, a
+//! feature at a time, so that one table at a time is in use. Deterministic: sums over nodes are taken in stretches that
+//! depend on sizes only.
+
+use super::inputs::{InputFeatures, SparseColumns};
+use super::panels::{Panel, Panels};
+use super::{Cpu, CpuInputs, chunks, simd};
+use crate::device::{Dropout, DropoutPlace, Real, Responses};
+use crate::knots::Tables;
+use crate::model::Layout;
+use rayon::prelude::*;
+
+/// Nodes of a tile: with a hundred features it stays in the first cache.
+const TILE: usize = 64;
+/// Tiles of a task.
+const TILES: usize = 8;
+/// Stretches that sums over nodes are cut into, at most.
+const JOBS: usize = 32;
+/// Features a task handles at least, where X is sparse.
+const FEATURES: usize = 16;
+
+/// F = ...
+pub fn forward<T: Real>(
+    cpu: &Cpu<T>,
+    responses: &mut Responses<Cpu<T>>,
+    tables: &Tables<T>,
+    inputs: &CpuInputs<T>,
+    dropout: Option<&Dropout>,
+    layout: &Layout,
+) {
+    let d = layout.architecture.features;
+    match responses {
+        Responses::Dense(responses) => respond(cpu, responses, tables, &inputs.features, dropout, d),
+        Responses::Sparse(responses) => {
+            let InputFeatures::Sparse(x) = &inputs.features else { return };
+            let (constants, values) = responses.split_at_mut(d);
+            respond_sparse(constants, values, tables, x, dropout, d);
+        }
+    }
+}
+
+/// (G1, G0) of each piece of each feature; d x stride.
+pub fn backward<T: Real>(
+    cpu: &Cpu<T>,
+    sums: &mut [[f64; 2]],
+    d_responses: &Responses<Cpu<T>>,
+    tables: &Tables<T>,
+    inputs: &CpuInputs<T>,
+    dropout: Option<&Dropout>,
+    layout: &Layout,
+) {
+    let d = layout.architecture.features;
+    match d_responses {
+        Responses::Dense(d_responses) => sum_up(cpu, sums, d_responses, tables, &inputs.features, dropout, d),
+        Responses::Sparse(d_responses) => {
+            let InputFeatures::Sparse(x) = &inputs.features else { return };
+            let (totals, values) = d_responses.split_at(d);
+            sum_up_sparse(sums, totals, values, tables, x, dropout, d);
+        }
+    }
+    if let Some(dropout) = dropout.filter(|dropout| dropout.place == DropoutPlace::Feature) {
+        for (k, sums) in sums.chunks_exact_mut(tables.stride()).enumerate() {
+            let factor = feature_factor::<f64>(Some(dropout), k);
+            sums.iter_mut().for_each(|sum| *sum = sum.map(|value| value * factor));
+        }
+    }
+}
+
+/// Factor on f_k: 1, or the mask of the feature.
+fn feature_factor<T: Real>(dropout: Option<&Dropout>, k: usize) -> T {
+    match dropout {
+        Some(dropout) if dropout.place == DropoutPlace::Feature => {
+            T::from_f64(if dropout.drops(k as u64) { 0.0 } else { dropout.scale() })
+        }
+        _ => T::one(),
+    }
+}
+
+fn respond<T: Real>(
+    cpu: &Cpu<T>,
+    responses: &mut Panels<T>,
+    tables: &Tables<T>,
+    features: &InputFeatures,
+    dropout: Option<&Dropout>,
+    d: usize,
+) {
+    responses.panels_mut().for_each(|Panel { first, width, data }| {
+        data.par_chunks_mut(TILE * TILES * width).enumerate().for_each(|(task, rows)| {
+            let mut tile = cpu.reals.take(TILE * width, T::zero());
+            for (part, out) in rows.chunks_mut(TILE * width).enumerate() {
+                let (start, count) = ((task * TILES + part) * TILE, out.len() / width);
+                load_tile(&mut tile, features, [start, count], [first, width], dropout, d);
+                simd(
+                    #[inline(always)]
+                    || {
+                        for c in 0..width {
+                            let (combination, lines) = tables.feature(first + c);
+                            let factor = feature_factor::<T>(dropout, first + c);
+                            for (r, &x) in tile[c * TILE..][..count].iter().enumerate() {
+                                let [slope, intercept] = lines[combination.piece(x)];
+                                out[r * width + c] = (slope * x + intercept) * factor;
+                            }
+                        }
+                    },
+                );
+            }
+        });
+    });
+}
+
+fn sum_up<T: Real>(
+    cpu: &Cpu<T>,
+    sums: &mut [[f64; 2]],
+    d_responses: &Panels<T>,
+    tables: &Tables<T>,
+    features: &InputFeatures,
+    dropout: Option<&Dropout>,
+    d: usize,
+) {
+    let (rows, stride) = (d_responses.rows(), tables.stride());
+    let job_rows = rows.div_ceil(TILE).div_ceil(JOBS).max(TILES) * TILE;
+    let mut partial = cpu.pairs.filled(rows.div_ceil(job_rows) * sums.len(), [0.0; 2]);
+    partial.par_chunks_mut(sums.len()).enumerate().for_each(|(job, sums)| {
+        for Panel { first, width, data } in d_responses.panels_in_order() {
+            let mut tile = cpu.reals.take(TILE * width, T::zero());
+            for start in (job * job_rows..((job + 1) * job_rows).min(rows)).step_by(TILE) {
+                let count = TILE.min(rows - start);
+                load_tile(&mut tile, features, [start, count], [first, width], dropout, d);
+                let g = &data[start * width..(start + count) * width];
+                simd(
+                    #[inline(always)]
+                    || {
+                        for c in 0..width {
+                            let (combination, _) = tables.feature(first + c);
+                            let sums = &mut sums[(first + c) * stride..][..stride];
+                            for (r, &x) in tile[c * TILE..][..count].iter().enumerate() {
+                                let g = g[r * width + c].widen();
+                                let sum = &mut sums[combination.piece(x)];
+                                *sum = [sum[0] + g * x.widen(), sum[1] + g];
+                            }
+                        }
+                    },
+                );
+            }
+        }
+    });
+    sums.fill([0.0; 2]);
+    for part in partial.chunks_exact(sums.len()) {
+        sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = [sum[0] + part[0], sum[1] + part[1]]);
+    }
+}
+
+/// x of `count` nodes from `start`, columns `first`..first + width of X, after dropout: tile[c * TILE + r].
+#[inline(always)]
+fn load_tile<T: Real>(
+    tile: &mut [T],
+    features: &InputFeatures,
+    [start, count]: [usize; 2],
+    [first, width]: [usize; 2],
+    dropout: Option<&Dropout>,
+    d: usize,
+) {
+    simd(
+        #[inline(always)]
+        || {
+            for c in 0..width {
+                features.load(first + c, start, d, &mut tile[c * TILE..][..count]);
+            }
+            let Some(dropout) = dropout.filter(|dropout| dropout.place == DropoutPlace::Input) else { return };
+            let (threshold, scale) = (dropout.threshold(), T::from_f64(dropout.scale()));
+            let mut words = [0u32; TILE];
+            for r in 0..count {
+                for portion in (0..width).step_by(TILE) {
+                    let words = &mut words[..TILE.min(width - portion)];
+                    dropout.stream.fill(((start + r) * d + first + portion) as u64, words);
+                    for (c, &word) in words.iter().enumerate() {
+                        let x = &mut tile[(portion + c) * TILE + r];
+                        *x = if word < threshold { T::zero() } else { *x * scale };
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// x of a non-zero after dropout.
+struct Masked<'a, T> {
+    dropout: Option<&'a Dropout>,
+    scale: T,
+    d: usize,
+}
+
+impl<'a, T: Real> Masked<'a, T> {
+    fn new(dropout: Option<&'a Dropout>, d: usize) -> Self {
+        let dropout = dropout.filter(|dropout| dropout.place == DropoutPlace::Input);
+        Masked { dropout, scale: dropout.map_or(T::one(), |dropout| T::from_f64(dropout.scale())), d }
+    }
+
+    #[inline(always)]
+    fn x(&self, x: &SparseColumns, place: usize, k: usize) -> T {
+        let value = T::from_f32(x.values[place]) * self.scale;
+        match self.dropout {
+            Some(dropout) if dropout.drops(u64::from(x.rows[place]) * self.d as u64 + k as u64) => T::zero(),
+            _ => value,
+        }
+    }
+}
+
+fn respond_sparse<T: Real>(
+    constants: &mut [T],
+    values: &mut [T],
+    tables: &Tables<T>,
+    x: &SparseColumns,
+    dropout: Option<&Dropout>,
+    d: usize,
+) {
+    let masked = Masked::new(dropout, d);
+    chunks::each_column(&x.col_chunks, (1, constants), (&x.col_ptr, values), &|cols, constants, values| {
+        simd(
+            #[inline(always)]
+            || {
+                let base = x.col_ptr[cols.start];
+                for (k, constant) in cols.clone().zip(constants) {
+                    let (combination, lines) = tables.feature(k);
+                    let factor = feature_factor::<T>(dropout, k);
+                    let [_, zero] = lines[combination.piece(T::zero())];
+                    *constant = zero * factor;
+                    for place in x.col_ptr[k]..x.col_ptr[k + 1] {
+                        let x = masked.x(x, place, k);
+                        let [slope, intercept] = lines[combination.piece(x)];
+                        values[place - base] = (slope * x + (intercept - zero)) * factor;
+                    }
+                }
+            },
+        );
+    });
+}
+
+fn sum_up_sparse<T: Real>(
+    sums: &mut [[f64; 2]],
+    totals: &[T],
+    values: &[T],
+    tables: &Tables<T>,
+    x: &SparseColumns,
+    dropout: Option<&Dropout>,
+    d: usize,
+) {
+    let masked = Masked::new(dropout, d);
+    let columns = sums.par_chunks_mut(tables.stride()).zip(totals).enumerate().with_min_len(FEATURES);
+    columns.for_each(|(k, (sums, total))| {
+        let (combination, _) = tables.feature(k);
+        sums.fill([0.0; 2]);
+        // What the non-zeros do not take belongs to x = 0.
+        let mut rest = total.widen();
+        for place in x.col_ptr[k]..x.col_ptr[k + 1] {
+            let (x, g) = (masked.x(x, place, k), values[place].widen());
+            let sum = &mut sums[combination.piece(x)];
+            *sum = [sum[0] + g * x.widen(), sum[1] + g];
+            rest -= g;
+        }
+        sums[combination.piece(T::zero())][1] += rest;
+    });
+}

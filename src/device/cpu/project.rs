@@ -1,0 +1,382 @@
+//! Class space: from responses to the states of all hops, and back.
+//!
+//! Forward   G_t = F (theta_t (*) Wo)
+//! Backward  S_t = F^T Y_t: dWo += sum_t theta_t (*) S_t, dtheta[t,k] = <Wo[k,:], S_t[k,:]>; dF = sum_t Y_t (theta_t (*) Wo)^T
+//! The weights of all hops side by side are one matrix W, d x (T width), and so are the S_t.
+//! Sparse X: F = 1 f(0)^T + S with S on the non-zeros only, so G_t = 1 (f(0)^T W_t) + S W_t, and backward needs column sums of
+//! Y_t beside what happens on the non-zeros. Neither F nor dF is ever dense.
+//! Deterministic: sums over rows are taken in stretches that depend on sizes only.
+
+use super::element::Element;
+use super::gather::{self, Matrix};
+use super::hops::{Hops, padded, with_states};
+use super::inputs::{CpuReach, InputFeatures, SparseColumns};
+use super::{Cpu, CpuInputs, chunks, simd};
+use crate::device::gemm::{View, gemm};
+use crate::device::{Real, Responses};
+use crate::error::Result;
+use crate::model::Layout;
+use rayon::prelude::*;
+
+/// Rows multiplied at a time: their responses and states stay in a core's cache.
+const BLOCK: usize = 256;
+/// Stretches that sums over rows are cut into, at most.
+const JOBS: usize = 32;
+
+/// G_t = ...
+pub fn forward<T: Real>(
+    cpu: &Cpu<T>,
+    hops: &mut Hops<T>,
+    responses: &Responses<Cpu<T>>,
+    hop_weights: &[T],
+    parameters: &[T],
+    inputs: &CpuInputs<T>,
+    layout: &Layout,
+) -> Result<()> {
+    let sizes = Sizes::new(hops, layout);
+    let mut weights = cpu.reals.take(sizes.features * sizes.columns, T::zero());
+    fill_weights(&mut weights, hop_weights, &parameters[layout.readout_weight.clone()], sizes);
+    let weights = &weights[..];
+    match responses {
+        Responses::Dense(responses) => {
+            let responses = responses.as_rows()?;
+            with_states!(&mut hops.states, states => {
+                for (t, state) in states.chunks_exact_mut(sizes.rows * sizes.width).enumerate() {
+                    multiply(cpu, state, responses, weights, t, sizes);
+                }
+            });
+        }
+        Responses::Sparse(responses) => {
+            let (constants, values) = responses.split_at(sizes.features);
+            let InputFeatures::Sparse(x) = &inputs.features else { return Ok(()) };
+            let mut base = cpu.reals.filled(sizes.columns, T::zero());
+            for (&constant, row) in constants.iter().zip(weights.chunks_exact(sizes.columns)) {
+                base.iter_mut().zip(row).for_each(|(sum, &weight)| *sum += constant * weight);
+            }
+            let base = &base[..];
+            with_states!(&mut hops.states, states => {
+                for (t, state) in states.chunks_exact_mut(sizes.rows * sizes.width).enumerate() {
+                    multiply_sparse(state, base, x, values, weights, t, sizes);
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Responses turn into their gradient; dWo += ..., dtheta = ...
+#[allow(clippy::too_many_arguments)]
+pub fn backward<T: Real>(
+    cpu: &Cpu<T>,
+    gradient: &mut [T],
+    d_hop_weights: &mut [T],
+    responses: &mut Responses<Cpu<T>>,
+    hops: &Hops<T>,
+    hop_weights: &[T],
+    parameters: &[T],
+    inputs: &CpuInputs<T>,
+    layout: &Layout,
+) -> Result<()> {
+    let sizes = Sizes::new(hops, layout);
+    let readout = &parameters[layout.readout_weight.clone()];
+    let mut weights = cpu.reals.take(sizes.features * sizes.columns, T::zero());
+    fill_weights(&mut weights, hop_weights, readout, sizes);
+    let scaled = Scaled { unscale: T::one() / hops.scale, inputs };
+    let mut sums = cpu.reals.take(sizes.features * sizes.columns, T::zero());
+    match responses {
+        Responses::Dense(responses) => {
+            let responses = responses.as_rows_mut()?;
+            with_states!(&hops.states, states => differentiate(cpu, &mut sums, responses, states, &weights, scaled, sizes));
+        }
+        Responses::Sparse(responses) => {
+            let InputFeatures::Sparse(x) = &inputs.features else { return Ok(()) };
+            with_states!(&hops.states, states => {
+                differentiate_sparse(cpu, &mut sums, responses, x, states, &weights, scaled, sizes);
+            });
+        }
+    }
+    let d_readout = &mut gradient[layout.readout_weight.clone()];
+    let outputs = sizes.outputs;
+    for (k, sums) in sums.chunks_exact(sizes.columns).enumerate() {
+        let (d_row, row) = (&mut d_readout[k * outputs..][..outputs], &readout[k * outputs..][..outputs]);
+        for (t, sums) in sums.chunks_exact(sizes.width).enumerate() {
+            let at = t * sizes.features + k;
+            let theta = hop_weights[at];
+            d_row.iter_mut().zip(sums).for_each(|(d, &sum)| *d += theta * sum);
+            d_hop_weights[at] = row.iter().zip(sums).map(|(&weight, &sum)| weight * sum).sum();
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of working memory, at most: W, the S_t, and their parts.
+pub fn scratch_bytes<T>(nodes: usize, layout: &Layout) -> usize {
+    let a = &layout.architecture;
+    let columns = a.hops * padded(a.outputs);
+    let blocks = rayon::current_num_threads() * BLOCK * columns;
+    ((2 + nodes.div_ceil(BLOCK).min(JOBS)) * a.features * columns + blocks) * size_of::<T>()
+}
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// n.
+    rows: usize,
+    /// d.
+    features: usize,
+    /// L.
+    outputs: usize,
+    /// L, padded.
+    width: usize,
+    /// T width.
+    columns: usize,
+}
+
+impl Sizes {
+    fn new<T>(hops: &Hops<T>, layout: &Layout) -> Self {
+        Sizes {
+            rows: hops.rows,
+            features: layout.architecture.features,
+            outputs: layout.architecture.outputs,
+            width: hops.width,
+            columns: hops.hops * hops.width,
+        }
+    }
+}
+
+/// What turns stored states into Y_t.
+#[derive(Clone, Copy)]
+struct Scaled<'a, T> {
+    unscale: T,
+    inputs: &'a CpuInputs<T>,
+}
+
+impl<T: Real> Scaled<'_, T> {
+    /// Factor on row i.
+    #[inline(always)]
+    fn factor(&self, i: usize) -> T {
+        match &self.inputs.reach {
+            CpuReach::Walk(walk) => self.unscale * T::from_f64(walk.degree()[i]),
+            CpuReach::Weights(_) => self.unscale,
+        }
+    }
+}
+
+/// `W[k, t width + class]` = theta[t,k] Wo[k,class]; zero where padded.
+fn fill_weights<T: Real>(weights: &mut [T], hop_weights: &[T], readout: &[T], sizes: Sizes) {
+    weights.par_chunks_mut(sizes.columns).with_min_len(BLOCK).enumerate().for_each(|(k, row)| {
+        let readout = &readout[k * sizes.outputs..][..sizes.outputs];
+        for (t, row) in row.chunks_exact_mut(sizes.width).enumerate() {
+            let theta = hop_weights[t * sizes.features + k];
+            let (used, padding) = row.split_at_mut(sizes.outputs);
+            used.iter_mut().zip(readout).for_each(|(to, &weight)| *to = theta * weight);
+            padding.fill(T::zero());
+        }
+    });
+}
+
+/// state = F W_t.
+fn multiply<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
+    state: &mut [S],
+    responses: &[T],
+    weights: &[T],
+    t: usize,
+    sizes: Sizes,
+) {
+    let weights = View::new(weights, sizes.features, sizes.columns).columns(t * sizes.width, sizes.width);
+    let blocks = state.par_chunks_mut(BLOCK * sizes.width).zip(responses.par_chunks(BLOCK * sizes.features));
+    blocks.for_each(|(state, responses)| {
+        let mut product = cpu.reals.take(state.len(), T::zero());
+        gemm(&mut product, View::new(responses, state.len() / sizes.width, sizes.features), weights, false);
+        state.iter_mut().zip(&*product).for_each(|(to, &value)| *to = S::store(value));
+    });
+}
+
+/// state = 1 base_t + S W_t.
+fn multiply_sparse<T: Real, S: Element<T>>(
+    state: &mut [S],
+    base: &[T],
+    x: &SparseColumns,
+    values: &[T],
+    weights: &[T],
+    t: usize,
+    sizes: Sizes,
+) {
+    let columns = t * sizes.width..(t + 1) * sizes.width;
+    let base = &base[columns.clone()];
+    let matrix = Matrix {
+        row_ptr: &x.by_rows.row_ptr,
+        col_idx: &x.by_rows.col_idx,
+        weight: |e: usize| values[x.places[e] as usize],
+    };
+    chunks::each(&x.row_chunks, sizes.width, state, &|rows, out| {
+        simd(
+            #[inline(always)]
+            || {
+                let start = rows.start;
+                gather::columns(weights, sizes.columns, columns.clone(), matrix, rows, |i, first, sums| {
+                    let out = &mut out[(i - start) * sizes.width + first..][..sums.len()];
+                    for ((out, &sum), &base) in out.iter_mut().zip(sums).zip(&base[first..]) {
+                        *out = S::store(base + sum);
+                    }
+                });
+            },
+        );
+    });
+}
+
+/// sums (d x columns) = S_t of all hops; F turns into dF.
+fn differentiate<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
+    sums: &mut [T],
+    responses: &mut [T],
+    states: &[S],
+    weights: &[T],
+    scaled: Scaled<'_, T>,
+    sizes: Sizes,
+) {
+    let Sizes { rows, features, columns, .. } = sizes;
+    let blocks = rows.div_ceil(BLOCK).div_ceil(JOBS).max(1);
+    let job_rows = blocks * BLOCK;
+    let mut partial = cpu.reals.filled(rows.div_ceil(job_rows) * features * columns, T::zero());
+    let weights = View::new(weights, features, columns).transposed();
+    let jobs = partial.par_chunks_mut(features * columns).zip(responses.par_chunks_mut(job_rows * features));
+    jobs.enumerate().for_each(|(job, (sums, responses))| {
+        let mut states_here = cpu.reals.take(BLOCK * columns, T::zero());
+        for (block, responses) in responses.chunks_mut(BLOCK * features).enumerate() {
+            let first = job * job_rows + block * BLOCK;
+            let count = responses.len() / features;
+            load_states(&mut states_here, states, first, count, scaled, sizes);
+            let here = View::new(&states_here, count, columns);
+            gemm(sums, View::new(responses, count, features).transposed(), here, true);
+            gemm(responses, here, weights, false);
+        }
+    });
+    sums.fill(T::zero());
+    for part in partial.chunks_exact(features * columns) {
+        sums.iter_mut().zip(part).for_each(|(sum, &part)| *sum += part);
+    }
+}
+
+/// here (count x columns) = Y_t of all hops side by side, for some rows.
+fn load_states<T: Real, S: Element<T>>(
+    here: &mut [T],
+    states: &[S],
+    first: usize,
+    count: usize,
+    scaled: Scaled<'_, T>,
+    sizes: Sizes,
+) {
+    let Sizes { rows, width, columns, .. } = sizes;
+    simd(
+        #[inline(always)]
+        || {
+            for (t, state) in states.chunks_exact(rows * width).enumerate() {
+                let state = &state[first * width..(first + count) * width];
+                for (r, state) in state.chunks_exact(width).enumerate() {
+                    let factor = scaled.factor(first + r);
+                    let here = &mut here[r * columns + t * width..][..width];
+                    here.iter_mut().zip(state).for_each(|(to, state)| *to = state.load() * factor);
+                }
+            }
+        },
+    );
+}
+
+/// The same for sparse responses: `responses` are d sums over columns of dF, then dF of each non-zero.
+#[allow(clippy::too_many_arguments)]
+fn differentiate_sparse<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
+    sums: &mut [T],
+    responses: &mut [T],
+    x: &SparseColumns,
+    states: &[S],
+    weights: &[T],
+    scaled: Scaled<'_, T>,
+    sizes: Sizes,
+) {
+    let Sizes { rows, features, width, columns, .. } = sizes;
+    let (constants, values) = responses.split_at_mut(features);
+    chunks::each_column(&x.col_chunks, (columns, sums), (&x.col_ptr, values), &|cols, sums, values| {
+        let base = x.col_ptr[cols.start];
+        simd(
+            #[inline(always)]
+            || {
+                for (t, state) in states.chunks_exact(rows * width).enumerate() {
+                    let matrix = Matrix {
+                        row_ptr: &x.offsets,
+                        col_idx: &x.rows,
+                        weight: |e: usize| values[e - base] * scaled.factor(x.rows[e] as usize),
+                    };
+                    gather::columns(state, width, 0..width, matrix, cols.clone(), |k, first, found| {
+                        let at = (k - cols.start) * columns + t * width + first;
+                        sums[at..][..found.len()].copy_from_slice(found);
+                    });
+                }
+                for k in cols.clone() {
+                    let weights = &weights[k * columns..][..columns];
+                    for e in x.col_ptr[k]..x.col_ptr[k + 1] {
+                        let i = x.rows[e] as usize;
+                        let mut sum = T::zero();
+                        for (state, weights) in states.chunks_exact(rows * width).zip(weights.chunks_exact(width)) {
+                            sum += dot(&state[i * width..][..width], weights);
+                        }
+                        values[e - base] = sum * scaled.factor(i);
+                    }
+                }
+            },
+        );
+    });
+    // Column sums of all Y_t: what the constant part of every response meets.
+    let mut totals = cpu.reals.take(columns, T::zero());
+    column_sums(cpu, &mut totals, states, scaled, sizes);
+    let totals = &totals[..];
+    for ((constant, sums), weights) in
+        constants.iter_mut().zip(sums.chunks_exact_mut(columns)).zip(weights.chunks_exact(columns))
+    {
+        sums.iter_mut().zip(totals).for_each(|(sum, &total)| *sum += *constant * total);
+        *constant = totals.iter().zip(weights).map(|(&total, &weight)| total * weight).sum();
+    }
+}
+
+/// <state, weights>, eight columns at a time.
+#[inline(always)]
+fn dot<T: Real, S: Element<T>>(state: &[S], weights: &[T]) -> T {
+    let mut lanes = [T::zero(); 8];
+    let (states, state_rest) = state.as_chunks::<8>();
+    let (blocks, weight_rest) = weights.as_chunks::<8>();
+    for (state, weights) in states.iter().zip(blocks) {
+        for lane in 0..8 {
+            lanes[lane] += state[lane].load() * weights[lane];
+        }
+    }
+    let rest: T = state_rest.iter().zip(weight_rest).map(|(state, &weight)| state.load() * weight).sum();
+    rest + lanes.iter().copied().sum()
+}
+
+/// totals (columns) = sums over all rows of Y_t.
+fn column_sums<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
+    totals: &mut [T],
+    states: &[S],
+    scaled: Scaled<'_, T>,
+    sizes: Sizes,
+) {
+    let Sizes { rows, width, columns, .. } = sizes;
+    let job_rows = rows.div_ceil(JOBS).max(BLOCK);
+    let jobs = rows.div_ceil(job_rows);
+    let mut partial = cpu.sums.filled(jobs * columns, 0.0);
+    partial.par_chunks_mut(columns).enumerate().for_each(|(job, sums)| {
+        let span = job * job_rows..((job + 1) * job_rows).min(rows);
+        for (state, sums) in states.chunks_exact(rows * width).zip(sums.chunks_exact_mut(width)) {
+            for i in span.clone() {
+                let factor = scaled.factor(i);
+                let state = &state[i * width..][..width];
+                sums.iter_mut().zip(state).for_each(|(sum, state)| *sum += (state.load() * factor).widen());
+            }
+        }
+    });
+    for (c, total) in totals.iter_mut().enumerate() {
+        *total = T::from_f64(partial[c..].iter().step_by(columns).sum());
+    }
+}

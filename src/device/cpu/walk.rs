@@ -1,0 +1,196 @@
+//! Class space: logits from the states of all hops, and back.
+//!
+//! Forward   Horner: A_{T-1} = G_{T-1}, A_t = G_t + M A_{t+1}, logits = beta + A_0
+//! Backward  Y_0 = dlogits, Y_{t+1} = M^T Y_t. Kept is Z_t = D^-1 Y_t, because Z_{t+1} = D^-1 A^T Z_t is a step like that of
+//!           the forward pass: gathered, then divided by the degree of the row. Whoever reads Y_t multiplies by the degree.
+//! A graph task has no walk but weights: logits = beta + sum_j sum_t v_t[j] G_t[j], Y_t[j] = v_t[j] dlogits of its graph.
+//! dbeta = column sums of dlogits. Deterministic: every row is summed in the order of its entries.
+
+use super::element::Element;
+use super::hops::{Hops, with_states};
+use super::inputs::CpuReach;
+use super::{CpuInputs, ROW_CHUNK, chunks, gather, simd};
+use crate::device::Real;
+use crate::graph::Csr;
+use crate::model::Layout;
+use rayon::prelude::*;
+
+/// Size the largest stored gradient is brought to in IEEE half precision; from hop to hop it can only shrink.
+const HALF_SIZE: f64 = 16384.0;
+/// Graphs a task handles at least.
+const GRAPHS: usize = 8;
+
+/// logits = ...; the states are gone.
+pub fn forward<T: Real>(
+    logits: &mut [T],
+    hops: &mut Hops<T>,
+    parameters: &[T],
+    inputs: &CpuInputs<T>,
+    layout: &Layout,
+) {
+    let bias = &parameters[layout.readout_bias.clone()];
+    let (rows, width, count) = (hops.rows, hops.width, hops.hops);
+    with_states!(&mut hops.states, states => match &inputs.reach {
+        CpuReach::Walk(walk) => horner(logits, states, width, bias, walk.matrix(), &walk.inverse_degree),
+        CpuReach::Weights(weights) => weighted_sums(logits, states, [rows, width, count], bias, weights, &inputs.graph_ptr),
+    });
+}
+
+/// The states hold Y_t, or Z_t where there is a walk, times `hops.scale`; dbeta += ...
+pub fn backward<T: Real>(
+    gradient: &mut [T],
+    hops: &mut Hops<T>,
+    d_logits: &[T],
+    inputs: &CpuInputs<T>,
+    layout: &Layout,
+) {
+    let outputs = layout.architecture.outputs;
+    for row in d_logits.chunks_exact(outputs) {
+        gradient[layout.readout_bias.clone()].iter_mut().zip(row).for_each(|(sum, &value)| *sum += value);
+    }
+    let is_half = matches!(hops.states, super::hops::Stored::F16(_));
+    let largest_weight = match &inputs.reach {
+        CpuReach::Walk(_) => T::one(),
+        CpuReach::Weights(weights) => weights.iter().copied().fold(T::one(), T::max),
+    };
+    hops.scale = if is_half { half_scale(d_logits, largest_weight) } else { T::one() };
+    let (rows, width, count, scale) = (hops.rows, hops.width, hops.hops, hops.scale);
+    with_states!(&mut hops.states, states => match &inputs.reach {
+        CpuReach::Walk(walk) => {
+            let (first, mut rest) = states.split_at_mut(rows * width);
+            let start = first.par_chunks_mut(width * ROW_CHUNK).zip(d_logits.par_chunks(outputs * ROW_CHUNK));
+            start.zip(walk.inverse_degree.par_chunks(ROW_CHUNK)).for_each(|((states, d_logits), inverse)| {
+                let rows = states.chunks_exact_mut(width).zip(d_logits.chunks_exact(outputs));
+                for ((state, d_row), &inverse) in rows.zip(inverse) {
+                    let scale = scale * inverse;
+                    state.iter_mut().zip(d_row).for_each(|(to, &d)| *to = Element::store(d * scale));
+                }
+            });
+            let mut from = &*first;
+            let transposed = walk.transposed();
+            while !rest.is_empty() {
+                let (next, others) = rest.split_at_mut(rows * width);
+                step(next, from, width, transposed, &walk.inverse_degree);
+                (from, rest) = (&*next, others);
+            }
+        }
+        CpuReach::Weights(weights) => {
+            for (t, state) in states.chunks_exact_mut(rows * width).enumerate() {
+                for (d_row, range) in d_logits.chunks_exact(outputs).zip(inputs.graph_ptr.windows(2)) {
+                    let state = &mut state[range[0] * width..range[1] * width];
+                    for (state, v) in state.chunks_exact_mut(width).zip(weights[range[0] * count..].chunks_exact(count)) {
+                        let v = v[t] * scale;
+                        state.iter_mut().zip(d_row).for_each(|(to, &d)| *to = Element::store(d * v));
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// The power of two that brings the largest of `values` times `factor` to about [`HALF_SIZE`].
+pub fn half_scale<T: Real>(values: &[T], factor: T) -> T {
+    let largest = values.par_iter().with_min_len(ROW_CHUNK).map(|value| value.abs()).reduce(T::zero, T::max);
+    let exponent = (HALF_SIZE / (largest * factor).widen()).log2().floor();
+    T::from_f64(if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 })
+}
+
+/// A_t = G_t + M A_{t+1} in place, hop by hop; the last hop writes the logits.
+fn horner<T: Real, S: Element<T>>(
+    logits: &mut [T],
+    states: &mut [S],
+    width: usize,
+    bias: &[T],
+    matrix: (&Csr, &[usize]),
+    inverse_degree: &[T],
+) {
+    let outputs = bias.len();
+    let (csr, bounds) = matrix;
+    let size = csr.rows() * width;
+    let hops = states.len() / size.max(1);
+    for t in (1..hops.saturating_sub(1)).rev() {
+        let (before, from) = states.split_at_mut((t + 1) * size);
+        let from = &from[..size];
+        chunks::each(bounds, width, &mut before[t * size..], &|rows, out| {
+            simd(
+                #[inline(always)]
+                || {
+                    let base = rows.start;
+                    gather::rows(from, width, csr, rows, |i, first, sums| {
+                        let scale = inverse_degree[i];
+                        let out = &mut out[(i - base) * width + first..][..sums.len()];
+                        out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = S::store(out.load() + sum * scale));
+                    });
+                },
+            );
+        });
+    }
+    let (first, rest) = states.split_at_mut(size);
+    let from = &rest[..size.min(rest.len())];
+    chunks::each(bounds, outputs, logits, &|rows, out| {
+        simd(
+            #[inline(always)]
+            || {
+                let base = rows.start;
+                for (i, out) in rows.clone().zip(out.chunks_exact_mut(outputs)) {
+                    let state = &first[i * width..][..outputs];
+                    out.iter_mut().zip(bias).zip(state).for_each(|((out, &bias), state)| *out = bias + state.load());
+                }
+                if from.is_empty() {
+                    return;
+                }
+                gather::rows(from, width, csr, rows, |i, first, sums| {
+                    let scale = inverse_degree[i];
+                    let end = outputs.min(first + sums.len());
+                    let out = &mut out[(i - base) * outputs..][first..end.max(first)];
+                    out.iter_mut().zip(sums).for_each(|(out, &sum)| *out += sum * scale);
+                });
+            },
+        );
+    });
+}
+
+/// next = D^-1 A' from.
+fn step<T: Real, S: Element<T>>(
+    next: &mut [S],
+    from: &[S],
+    width: usize,
+    matrix: (&Csr, &[usize]),
+    inverse_degree: &[T],
+) {
+    let (csr, bounds) = matrix;
+    chunks::each(bounds, width, next, &|rows, out| {
+        simd(
+            #[inline(always)]
+            || {
+                let base = rows.start;
+                gather::rows(from, width, csr, rows, |i, first, sums| {
+                    let scale = inverse_degree[i];
+                    let out = &mut out[(i - base) * width + first..][..sums.len()];
+                    out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = S::store(sum * scale));
+                });
+            },
+        );
+    });
+}
+
+/// logits = beta + sum over the nodes of a graph and all hops of v_t G_t.
+fn weighted_sums<T: Real, S: Element<T>>(
+    logits: &mut [T],
+    states: &[S],
+    [nodes, width, hops]: [usize; 3],
+    bias: &[T],
+    weights: &[T],
+    graph_ptr: &[usize],
+) {
+    let graphs = logits.par_chunks_exact_mut(bias.len()).zip(graph_ptr.par_windows(2)).with_min_len(GRAPHS);
+    graphs.for_each(|(row, range)| {
+        row.copy_from_slice(bias);
+        for t in 0..hops {
+            let state = &states[(t * nodes + range[0]) * width..(t * nodes + range[1]) * width];
+            for (state, v) in state.chunks_exact(width).zip(weights[range[0] * hops..].chunks_exact(hops)) {
+                row.iter_mut().zip(state).for_each(|(sum, state)| *sum += v[t] * state.load());
+            }
+        }
+    });
+}

@@ -1,0 +1,109 @@
+//! Which of the exact ways to compute a step is taken, and what each would cost.
+//!
+//! All ways give the same numbers up to rounding. The cost model counts bytes that must come from memory and flops of
+//! matrix products: routing, the loss and the optimizer are the same in all of them. It decides by sizes alone, so a run
+//! computes the same on every machine.
+
+use super::Layout;
+use crate::config::{Config, Engine, Monb, Propagate, Sparse};
+use crate::datasets::{Dataset, Level, Values};
+use crate::device::DropoutPlace;
+
+/// Bytes and flops that take equally long: one byte of gathered memory costs as much as this many flops of a matrix
+/// product. Both a desktop processor (some 15 GB/s a core gathered, 60 Gflop/s) and a GPU are near it.
+const FLOPS_PER_BYTE: f64 = 4.0;
+/// Bytes of a float, and of an index.
+const F: f64 = 4.0;
+
+/// Where propagation happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// On d responses.
+    Features,
+    /// On L logits a hop; graph tasks do not propagate at all.
+    Classes,
+}
+
+/// The way a step is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// How responses are evaluated.
+    pub monb: Monb,
+    /// Where propagation happens.
+    pub space: Space,
+    /// Whether zeros of X are left out.
+    pub sparse: bool,
+}
+
+/// What one step costs in one space.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Bytes of gathered and streamed states.
+    pub bytes: f64,
+    /// Flops of matrix products.
+    pub flops: f64,
+}
+
+impl Cost {
+    /// Both in bytes.
+    pub fn total(&self) -> f64 {
+        self.bytes + self.flops / FLOPS_PER_BYTE
+    }
+}
+
+impl Plan {
+    /// The obvious way, which the others are held against.
+    pub const DIRECT: Plan = Plan { monb: Monb::Direct, space: Space::Features, sparse: false };
+
+    /// The way for a dataset.
+    pub fn new(config: &Config, dataset: &Dataset, layout: &Layout) -> Plan {
+        let engine = config.engine;
+        // Hidden units are dropped one by one: no piece is linear any more, and no zero of X like another.
+        let masked = config.train.dropout > 0.0 && config.train.dropout_place == DropoutPlace::Hidden;
+        let engine = if masked { Engine { monb: Monb::Direct, sparse: Sparse::Off, ..engine } } else { engine };
+        Plan::choose(engine, dataset, layout)
+    }
+
+    /// The way for a dataset and settings that fit.
+    pub fn choose(engine: Engine, dataset: &Dataset, layout: &Layout) -> Plan {
+        let cost = |space| Plan::cost(space, engine, dataset, layout).total();
+        let space = match engine.propagate {
+            Propagate::Features => Space::Features,
+            Propagate::Classes => Space::Classes,
+            Propagate::Auto if cost(Space::Classes) <= cost(Space::Features) => Space::Classes,
+            Propagate::Auto => Space::Features,
+        };
+        Plan { monb: engine.monb, space, sparse: space == Space::Classes && is_sparse(engine, dataset) }
+    }
+
+    /// What one step forward and backward over the whole dataset costs in a space.
+    pub fn cost(space: Space, engine: Engine, dataset: &Dataset, layout: &Layout) -> Cost {
+        let a = &layout.architecture;
+        let [n, d, outputs, hops] = [dataset.graph.nodes(), a.features, a.outputs, a.hops].map(|size| size as f64);
+        let entries = dataset.graph.adjacency().entries() as f64;
+        let state = engine.states.bytes() as f64;
+        // Forward and backward: each hop gathers a row an entry, and reads and writes every row once.
+        let walk = |columns: f64| 2.0 * (hops - 1.0) * (entries * (F + columns * state) + 2.0 * n * columns * state);
+        // Products of three matrices: logits, their weight gradient, the gradient of what they are made of.
+        let products = |elements: f64, columns: f64| 3.0 * 2.0 * elements * columns;
+        match space {
+            Space::Features => {
+                let graphs = if dataset.level == Level::Graph { dataset.graphs() as f64 } else { n };
+                Cost { bytes: walk(d) + 4.0 * F * n * d, flops: products(graphs * d, outputs) }
+            }
+            Space::Classes => {
+                let elements = match dataset.features.values() {
+                    Values::Sparse(sparse) if is_sparse(engine, dataset) => sparse.values.len() as f64,
+                    _ => n * d,
+                };
+                let walked = if dataset.level == Level::Graph { 0.0 } else { walk(outputs) };
+                let states = 4.0 * state * n * outputs * hops;
+                Cost { bytes: walked + states + 4.0 * F * elements, flops: products(elements, outputs * hops) }
+            }
+        }
+    }
+}
+
+fn is_sparse(engine: Engine, dataset: &Dataset) -> bool {
+    engine.sparse == Sparse::Auto && matches!(dataset.features.values(), Values::Sparse(_))
+}
