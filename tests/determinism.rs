@@ -6,22 +6,23 @@
 mod common;
 
 use common::problems::{Recipe, Task, Values};
-use common::run;
+use common::{plans_for, run};
 use harmonia::datasets::Level;
 use harmonia::device::{Dropout, DropoutPlace, Real};
 use harmonia::graph::Direction;
+use harmonia::model::Plan;
 use harmonia::seed::{Purpose, Stream};
 
 const THREADS: [usize; 3] = [1, 2, 4];
 
 /// Loss, logits and gradient as bits; f64 holds every f32 exactly.
-fn bits<T: Real>(recipe: &Recipe, place: DropoutPlace, threads: usize) -> Vec<u64> {
+fn bits<T: Real>(recipe: &Recipe, plan: Plan, place: DropoutPlace, threads: usize) -> Vec<u64> {
     let problem = recipe.problem();
     let dropout = Dropout { place, rate: 0.4, stream: Stream::new(recipe.seed, Purpose::Dropout, 3) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let outcome = pool.install(|| {
         assert_eq!(rayon::current_num_threads(), threads);
-        run::<T>(&problem.batch(), &problem.layout, &problem.parameters, Some(&problem.noise), Some(dropout))
+        run::<T>(&problem, plan, Some(&problem.noise), Some(dropout))
     });
     let values = outcome.logits.iter().chain(&outcome.gradient).map(|value| value.widen());
     values.chain([outcome.loss]).map(f64::to_bits).collect()
@@ -29,12 +30,16 @@ fn bits<T: Real>(recipe: &Recipe, place: DropoutPlace, threads: usize) -> Vec<u6
 
 fn assert_same_bits<T: Real>(recipe: &Recipe, place: DropoutPlace) {
     let [first, rest @ ..] = THREADS;
-    let expected = bits::<T>(recipe, place, first);
-    assert!(expected.iter().all(|&bits| f64::from_bits(bits).is_finite()), "{recipe:?}");
-    for threads in rest {
-        let found = bits::<T>(recipe, place, threads);
-        let differing = expected.iter().zip(&found).filter(|(expected, found)| expected != found).count();
-        assert_eq!(differing, 0, "of {} values with {threads} threads, {place:?}, {recipe:?}", expected.len());
+    let dropout = Dropout { place, rate: 0.4, stream: Stream::new(recipe.seed, Purpose::Dropout, 3) };
+    for plan in plans_for(Some(&dropout)) {
+        let expected = bits::<T>(recipe, plan, place, first);
+        assert!(expected.iter().all(|&bits| f64::from_bits(bits).is_finite()), "{recipe:?}");
+        for threads in rest {
+            let found = bits::<T>(recipe, plan, place, threads);
+            let differing = expected.iter().zip(&found).filter(|(expected, found)| expected != found).count();
+            let values = expected.len();
+            assert_eq!(differing, 0, "of {values} values with {threads} threads, {plan:?}, {place:?}, {recipe:?}");
+        }
     }
 }
 
@@ -53,7 +58,7 @@ fn dense_features() {
 }
 
 #[test]
-fn coded_features() {
+fn few_values() {
     let recipe = Recipe { values: Values::Few(5), task: Task::Multi(2), ..large() };
     for place in [DropoutPlace::None, DropoutPlace::Input, DropoutPlace::Feature] {
         assert_same_bits::<f32>(&recipe, place);

@@ -4,12 +4,11 @@ mod common;
 
 use common::oracle::Oracle;
 use common::problems::{Problem, Recipe, Task, Values};
-use common::{F64_TOLERANCE, assert_close, run};
-use harmonia::batch::Batches;
+use common::{F64_TOLERANCE, assert_close, batch_of, plans, plans_for, run, run_batch};
 use harmonia::datasets::Level;
 use harmonia::device::{Dropout, DropoutPlace, Real};
 use harmonia::graph::{Direction, Walk};
-use harmonia::model::HopWeights;
+use harmonia::model::{HopWeights, Plan};
 use harmonia::seed::{Purpose, Stream};
 
 /// f32 keeps seven digits; a few hundred terms of size one may lose two of them.
@@ -32,13 +31,17 @@ fn dropout(place: DropoutPlace, seed: u64) -> Dropout {
 
 fn check<T: Real>(problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>, tolerance: f64) {
     let expected = Oracle::new(problem, noise, dropout.as_ref());
-    let found = run::<T>(&problem.batch(), &problem.layout, &problem.parameters, noise, dropout);
-    let context = (&problem.recipe, dropout.map(|dropout| dropout.place));
-    assert_close("theta", &found.hop_weights, &expected.hop_weights.concat(), tolerance, &context);
-    assert_close("F", &found.responses, &expected.responses.concat(), tolerance, &context);
-    assert_close("H", &found.state, &expected.state.concat(), tolerance, &context);
-    assert_close("logits", &found.logits, &expected.logits.concat(), tolerance, &context);
-    assert_close("loss", &[found.loss], &[expected.loss], tolerance, &context);
+    for plan in plans_for(dropout.as_ref()) {
+        let found = run::<T>(problem, plan, noise, dropout);
+        let context = (&problem.recipe, plan, dropout.map(|dropout| dropout.place));
+        assert_close("theta", &found.hop_weights, &expected.hop_weights.concat(), tolerance, &context);
+        assert_close("F", &found.responses, &expected.responses.concat(), tolerance, &context);
+        if let Some(state) = &found.state {
+            assert_close("H", state, &expected.state.concat(), tolerance, &context);
+        }
+        assert_close("logits", &found.logits, &expected.logits.concat(), tolerance, &context);
+        assert_close("loss", &[found.loss], &[expected.loss], tolerance, &context);
+    }
 }
 
 #[test]
@@ -122,14 +125,13 @@ fn hidden_dropout_keeps_the_mean_and_differs_by_node() {
     // With one hidden layer the response is linear in the masked units, so its mean over masks is the plain response.
     let recipe = Recipe { seed: 500, nodes: 12, hidden: vec![6], values: Values::Few(2), ..Recipe::default() };
     let problem = recipe.problem();
-    let batch = problem.batch();
     let plain = Oracle::new(&problem, None, None).responses.concat();
     let draws = 2000;
     let (mut sum, mut squares) = (vec![0.0; plain.len()], vec![0.0; plain.len()]);
     for step in 0..draws {
         let stream = Stream::new(500, Purpose::Dropout, step);
         let dropout = Dropout { place: DropoutPlace::Hidden, rate: RATE, stream };
-        let found = run::<f64>(&batch, &problem.layout, &problem.parameters, None, Some(dropout)).responses;
+        let found = run::<f64>(&problem, Plan::DIRECT, None, Some(dropout)).responses;
         for (at, value) in found.iter().enumerate() {
             sum[at] += value;
             squares[at] += value * value;
@@ -151,26 +153,25 @@ fn hidden_dropout_keeps_the_mean_and_differs_by_node() {
 }
 
 #[test]
-fn coded_and_dense_features_give_the_same_result() {
+fn every_way_gives_the_same_gradient() {
     let places = [DropoutPlace::None, DropoutPlace::Input, DropoutPlace::Feature, DropoutPlace::Hidden];
     for (at, (level, task)) in TASKS.into_iter().enumerate() {
-        for place in places {
+        for (offset, place) in places.into_iter().enumerate() {
             let seed = 600 + at as u64;
             let graphs = if level == Level::Graph { 4 } else { 1 };
-            let values = Values::Few(2 + at % 3);
-            let recipe = Recipe { seed, nodes: 24, graphs, level, task, values, features: 5, ..Recipe::default() };
-            let coded = recipe.problem();
-            let dense = coded.beside_distinct_values();
-            let result = |problem: &Problem| {
-                let dropout = Some(dropout(place, seed));
-                run::<f64>(&problem.batch(), &problem.layout, &problem.parameters, Some(&problem.noise), dropout)
-            };
-            let (coded, dense) = (result(&coded), result(&dense));
-            let context = (&recipe, place);
-            assert_close("F", &dense.responses[..coded.responses.len()], &coded.responses, F64_TOLERANCE, &context);
-            assert_close("logits", &dense.logits[..coded.logits.len()], &coded.logits, F64_TOLERANCE, &context);
-            assert_close("loss", &[dense.loss], &[coded.loss], F64_TOLERANCE, &context);
-            assert_close("gradient", &dense.gradient, &coded.gradient, F64_TOLERANCE, &context);
+            let values = if offset % 2 == 0 { Values::Few(2 + at % 3) } else { Values::Continuous };
+            let direction = if at % 2 == 0 { Direction::Undirected } else { Direction::Directed };
+            let recipe =
+                Recipe { seed, nodes: 24, graphs, level, task, values, direction, features: 5, ..Recipe::default() };
+            let problem = recipe.problem();
+            let dropout = Some(dropout(place, seed));
+            let expected = run::<f64>(&problem, Plan::DIRECT, Some(&problem.noise), dropout);
+            for plan in plans_for(dropout.as_ref()) {
+                let found = run::<f64>(&problem, plan, Some(&problem.noise), dropout);
+                let context = (&recipe, plan, place);
+                assert_close("loss", &[found.loss], &[expected.loss], F64_TOLERANCE, &context);
+                assert_close("gradient", &found.gradient, &expected.gradient, F64_TOLERANCE, &context);
+            }
         }
     }
 }
@@ -183,12 +184,14 @@ fn a_batch_of_some_graphs_gives_their_rows_of_the_whole() {
         let problem = recipe.problem();
         let expected = Oracle::new(&problem, None, None).logits;
         let units: &[u32] = if level == Level::Graph { &[4, 0, 5] } else { &[28, 3, 29, 1] };
-        let batch = Batches::new(&problem.dataset, recipe.walk).holding(units);
-        let found = run::<f64>(&batch, &problem.layout, &problem.parameters, None, None);
-        assert_eq!(batch.targets.len(), units.len());
-        for &(row, unit) in &batch.targets {
-            let row = &found.logits[row as usize * 3..][..3];
-            assert_close("logits", row, &expected[unit as usize], F64_TOLERANCE, &(&recipe, unit));
+        for plan in plans() {
+            let batch = batch_of(&problem.dataset, recipe.walk, &problem.layout, plan, units, true);
+            let found = run_batch::<f64>(&batch, &problem.layout, plan, &problem.parameters, None, None);
+            assert_eq!(batch.targets.len(), units.len());
+            for &(row, unit) in &batch.targets {
+                let row = &found.logits[row as usize * 3..][..3];
+                assert_close("logits", row, &expected[unit as usize], F64_TOLERANCE, &(&recipe, unit, plan));
+            }
         }
     }
 }

@@ -10,12 +10,12 @@
 mod common;
 
 use common::problems::{Problem, Recipe, Task, Values};
-use common::{F64_TOLERANCE, assert_close, run};
+use common::{F64_TOLERANCE, assert_close, plans, plans_for, run};
 use harmonia::datasets::Level;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::{Device, Dropout, DropoutPlace};
 use harmonia::graph::{Direction, Walk};
-use harmonia::model::{HopWeights, Pass, Randomness};
+use harmonia::model::{HopWeights, Pass, Plan, Randomness};
 use harmonia::seed::{Purpose, Stream};
 
 /// The third derivative times STEP^2 / 6 and the rounding of the loss over STEP are both near 1e-11.
@@ -39,14 +39,18 @@ struct Tally {
 }
 
 impl Tally {
-    /// Compares all gradients of a problem.
+    /// Compares all gradients of a problem: the obvious way with differences, all others with the obvious one.
     fn check(&mut self, problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>) {
-        let gradient = run::<f64>(&problem.batch(), &problem.layout, &problem.parameters, noise, dropout).gradient;
+        let gradient = run::<f64>(problem, Plan::DIRECT, noise, dropout).gradient;
+        for plan in plans_for(dropout.as_ref()) {
+            let found = run::<f64>(problem, plan, noise, dropout).gradient;
+            assert_close("gradients", &found, &gradient, F64_TOLERANCE, &(&problem.recipe, plan));
+        }
         let device = Cpu::<f64>::new();
-        let batch = problem.batch();
-        let inputs = device.inputs(&batch).unwrap();
+        let batch = problem.batch(Plan::DIRECT);
+        let inputs = device.inputs(&batch, Plan::DIRECT).unwrap();
         let randomness = Randomness { noise: noise.map(<[f64]>::to_vec), dropout };
-        let mut pass = Pass::new(&device, &problem.layout, batch.transition.nodes(), batch.rows()).unwrap();
+        let mut pass = Pass::new(&device, &problem.layout, Plan::DIRECT, &batch, &inputs).unwrap();
         let mut parameters = problem.parameters.clone();
         for tensor in problem.layout.tensors() {
             for at in tensor.range.clone() {
@@ -206,14 +210,14 @@ fn copies_of_a_problem_have_the_gradient_of_one() {
             for place in [DropoutPlace::None, DropoutPlace::Feature] {
                 let seed = 9000 + at as u64;
                 let recipe = Recipe { seed, nodes: 12, values, level, graphs, features: 18, ..Recipe::default() };
-                let gradient = |problem: &Problem| {
-                    let dropout = Some(dropout(place, seed));
-                    run::<f64>(&problem.batch(), &problem.layout, &problem.parameters, Some(&problem.noise), dropout)
-                        .gradient
-                };
-                let one = recipe.problem();
-                let context = (&recipe, place);
-                assert_close("gradients", &gradient(&one.copies(400)), &gradient(&one), F64_TOLERANCE, &context);
+                let (one, dropout) = (recipe.problem(), Some(dropout(place, seed)));
+                let many = one.copies(400);
+                for plan in plans() {
+                    let gradient =
+                        |problem: &Problem| run::<f64>(problem, plan, Some(&problem.noise), dropout).gradient;
+                    let context = (&recipe, place, plan);
+                    assert_close("gradients", &gradient(&many), &gradient(&one), F64_TOLERANCE, &context);
+                }
             }
         }
     }
@@ -224,31 +228,35 @@ fn single_precision_gradients_follow_double_precision() {
     for (at, values) in [Values::Continuous, Values::Few(3)].into_iter().enumerate() {
         let recipe = Recipe { seed: 9500 + at as u64, nodes: 300, values, features: 20, ..Recipe::default() };
         let problem = recipe.problem();
-        let (batch, layout, noise) = (problem.batch(), &problem.layout, Some(problem.noise.as_slice()));
-        let single = run::<f32>(&batch, layout, &problem.parameters, noise, None).gradient;
-        let double = run::<f64>(&batch, layout, &problem.parameters, noise, None).gradient;
-        for tensor in layout.tensors() {
-            let range = tensor.range.clone();
-            assert_close(&tensor.name, &single[range.clone()], &double[range], F32_TOLERANCE, &recipe);
+        let noise = Some(problem.noise.as_slice());
+        let double = run::<f64>(&problem, Plan::DIRECT, noise, None).gradient;
+        for plan in plans() {
+            let single = run::<f32>(&problem, plan, noise, None).gradient;
+            for tensor in problem.layout.tensors() {
+                let range = tensor.range.clone();
+                assert_close(&tensor.name, &single[range.clone()], &double[range], F32_TOLERANCE, &(&recipe, plan));
+            }
         }
     }
 }
 
 #[test]
 fn gradients_are_added_to_what_is_there() {
-    let problem = Recipe::default().problem();
-    let device = Cpu::<f64>::new();
-    let batch = problem.batch();
-    let inputs = device.inputs(&batch).unwrap();
-    let mut pass = Pass::new(&device, &problem.layout, batch.transition.nodes(), batch.rows()).unwrap();
-    let randomness = Randomness::none();
-    let mut gradient = vec![1.0; problem.layout.len()];
-    for _ in 0..2 {
-        pass.forward(&inputs, &problem.parameters, &randomness).unwrap();
-        pass.loss(&inputs).unwrap();
-        pass.backward(&mut gradient, &inputs, &problem.parameters, &randomness).unwrap();
+    let problem = Recipe { values: Values::Few(3), ..Recipe::default() }.problem();
+    for plan in plans() {
+        let device = Cpu::<f64>::new();
+        let batch = problem.batch(plan);
+        let inputs = device.inputs(&batch, plan).unwrap();
+        let mut pass = Pass::new(&device, &problem.layout, plan, &batch, &inputs).unwrap();
+        let randomness = Randomness::none();
+        let mut gradient = vec![1.0; problem.layout.len()];
+        for _ in 0..2 {
+            pass.forward(&inputs, &problem.parameters, &randomness).unwrap();
+            pass.loss(&inputs).unwrap();
+            pass.backward(&mut gradient, &inputs, &problem.parameters, &randomness).unwrap();
+        }
+        let once = run::<f64>(&problem, plan, None, None).gradient;
+        let expected: Vec<f64> = once.iter().map(|value| 1.0 + 2.0 * value).collect();
+        assert_close("gradients", &gradient, &expected, F64_TOLERANCE, &(&problem.recipe, plan));
     }
-    let once = run::<f64>(&batch, &problem.layout, &problem.parameters, None, None).gradient;
-    let expected: Vec<f64> = once.iter().map(|value| 1.0 + 2.0 * value).collect();
-    assert_close("gradients", &gradient, &expected, F64_TOLERANCE, &problem.recipe);
 }

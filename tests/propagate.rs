@@ -17,6 +17,7 @@ use harmonia::datasets::{Dataset, Features, Labels};
 use harmonia::device::cpu::{Cpu, Panels};
 use harmonia::device::{Device, Real};
 use harmonia::graph::{Direction, Graph, Split, Walk};
+use harmonia::model::Plan;
 use harmonia::seed::{Purpose, Stream};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -97,7 +98,7 @@ impl Drawn {
     /// Through the device.
     fn propagate<T: Real>(&self, walk: Walk) -> Propagated<T> {
         let device = Cpu::<T>::new();
-        let inputs = device.inputs(&Batches::new(&self.dataset, walk).whole(&[0])).unwrap();
+        let inputs = device.inputs(&Batches::new(&self.dataset, walk).whole(&[0]), Plan::DIRECT).unwrap();
         let hop_weights: Vec<T> = self.hop_weights.iter().map(|&value| T::from_f64(value)).collect();
         let responses = self.matrix::<T>(&self.responses);
         // Outputs are overwritten, so what was there must not matter.

@@ -5,7 +5,8 @@ use std::ops::{AddAssign, DivAssign, MulAssign, SubAssign};
 
 /// f32 for work, f64 for checking.
 pub trait Real:
-    num_traits::Float
+    super::cpu::Ops
+    + num_traits::Float
     + AddAssign
     + SubAssign
     + MulAssign

@@ -2,10 +2,10 @@
 //! graph of three nodes or more, a node without neighbours.
 
 use super::oracle::{self, Matrix};
-use harmonia::batch::{Batch, Batches};
+use harmonia::batch::Batch;
 use harmonia::datasets::{Dataset, Features, Labels, Level};
 use harmonia::graph::{Direction, Graph, Split, Walk};
-use harmonia::model::{Architecture, HopWeights, Layout};
+use harmonia::model::{Architecture, HopWeights, Layout, Plan};
 use harmonia::seed::{Purpose, Rng, Stream};
 
 /// What is predicted.
@@ -22,9 +22,9 @@ pub enum Task {
 /// What features look like.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {
-    /// Uniform in [-2, 2): the engine keeps them dense.
+    /// Uniform in [-2, 2).
     Continuous,
-    /// This many distinct values, at most a quarter of the nodes: the engine keeps them coded.
+    /// This many distinct values, zero the first of them.
     Few(usize),
 }
 
@@ -209,8 +209,8 @@ impl Problem {
     }
 
     /// The whole dataset, its training units as targets.
-    pub fn batch(&self) -> Batch {
-        Batches::new(&self.dataset, self.recipe.walk).whole(&self.dataset.split.train)
+    pub fn batch(&self, plan: Plan) -> Batch {
+        super::batch_of(&self.dataset, self.recipe.walk, &self.layout, plan, &self.dataset.split.train, false)
     }
 
     /// The same problem `count` times side by side: the same mean loss, the same gradient.
@@ -234,24 +234,6 @@ impl Problem {
         let train = copy_numbers().flat_map(|copy| targets.iter().map(move |unit| unit + copy * units)).collect();
         let values = self.dataset.features.dense().repeat(count);
         self.with_data(edges, weights, graph_ptr, values, labels, train)
-    }
-
-    /// The same problem beside a graph of unlabelled, unconnected nodes as large, in which no value of a feature comes
-    /// twice: the engine then keeps all features dense.
-    pub fn beside_distinct_values(&self) -> Problem {
-        let nodes = self.dataset.graph.nodes();
-        let mut values = self.dataset.features.dense().into_owned();
-        values.extend((0..nodes * self.recipe.features).map(|at| 3.0 + at as f32 / 1024.0));
-        let mut graph_ptr = self.dataset.graph_ptr.clone();
-        graph_ptr.push(2 * nodes);
-        let more = if self.recipe.level == Level::Graph { 1 } else { nodes };
-        let mut labels = self.dataset.labels.clone();
-        match &mut labels {
-            Labels::Classes { ids, .. } => ids.resize(ids.len() + more, 0),
-            Labels::Multi { bits, width } => bits.resize(bits.len() + more * *width, 0),
-        }
-        let train = self.dataset.split.train.clone();
-        self.with_data(self.edges.clone(), self.weights.clone(), graph_ptr, values, labels, train)
     }
 
     fn with_data(

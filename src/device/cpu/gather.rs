@@ -62,17 +62,12 @@ pub fn columns<T: Real, S: Element<T>, W: Fn(usize) -> T + Copy>(
         let finish = |i: usize, sums: &[T]| finish(i, first - columns.start, sums);
         match here.count {
             1 => stretch::<T, S, W, 1, 1>(here, matrix, rows.clone(), finish),
-            2 => stretch::<T, S, W, 2, 1>(here, matrix, rows.clone(), finish),
-            3 => stretch::<T, S, W, 2, 2>(here, matrix, rows.clone(), finish),
-            4 => stretch::<T, S, W, 4, 1>(here, matrix, rows.clone(), finish),
-            5..8 => stretch::<T, S, W, 4, 2>(here, matrix, rows.clone(), finish),
+            2..4 => stretch::<T, S, W, 2, 2>(here, matrix, rows.clone(), finish),
+            4..8 => stretch::<T, S, W, 4, 2>(here, matrix, rows.clone(), finish),
             8 => stretch::<T, S, W, 8, 1>(here, matrix, rows.clone(), finish),
             9..=16 => stretch::<T, S, W, 8, 2>(here, matrix, rows.clone(), finish),
-            17..=24 => stretch::<T, S, W, 8, 3>(here, matrix, rows.clone(), finish),
-            25..=32 => stretch::<T, S, W, 8, 4>(here, matrix, rows.clone(), finish),
-            33..=40 => stretch::<T, S, W, 8, 5>(here, matrix, rows.clone(), finish),
-            41..=48 => stretch::<T, S, W, 8, 6>(here, matrix, rows.clone(), finish),
-            49..=56 => stretch::<T, S, W, 8, 7>(here, matrix, rows.clone(), finish),
+            17..=32 => stretch::<T, S, W, 8, 4>(here, matrix, rows.clone(), finish),
+            33..=48 => stretch::<T, S, W, 8, 6>(here, matrix, rows.clone(), finish),
             _ => stretch::<T, S, W, 8, 8>(here, matrix, rows.clone(), finish),
         }
     }

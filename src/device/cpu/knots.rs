@@ -9,7 +9,7 @@
 use super::inputs::{InputFeatures, SparseColumns};
 use super::panels::{Panel, Panels};
 use super::{Cpu, CpuInputs, chunks, simd};
-use crate::device::{Dropout, DropoutPlace, Real, Responses};
+use crate::device::{Dropout, DropoutPlace, Real, Responses, Routing};
 use crate::knots::Tables;
 use crate::model::Layout;
 use rayon::prelude::*;
@@ -43,24 +43,33 @@ pub fn forward<T: Real>(
     }
 }
 
-/// (G1, G0) of each piece of each feature; d x stride.
+/// Gradients of experts and coefficients += ..., d_gates = ...
+#[allow(clippy::too_many_arguments)]
 pub fn backward<T: Real>(
     cpu: &Cpu<T>,
-    sums: &mut [[f64; 2]],
+    gradient: &mut [T],
+    d_gates: &mut [T],
     d_responses: &Responses<Cpu<T>>,
-    tables: &Tables<T>,
+    tables: &mut Tables<T>,
     inputs: &CpuInputs<T>,
+    routing: &Routing<Cpu<T>>,
+    parameters: &[T],
     dropout: Option<&Dropout>,
     layout: &Layout,
 ) {
     let d = layout.architecture.features;
-    match d_responses {
-        Responses::Dense(d_responses) => sum_up(cpu, sums, d_responses, tables, &inputs.features, dropout, d),
-        Responses::Sparse(d_responses) => {
-            let InputFeatures::Sparse(x) = &inputs.features else { return };
-            let (totals, values) = d_responses.split_at(d);
-            sum_up_sparse(sums, totals, values, tables, x, dropout, d);
+    // (G1, G0) of each piece of each feature.
+    let mut sums = cpu.pairs.take(d * tables.stride(), [0.0; 2]);
+    match (d_responses, &inputs.features) {
+        (Responses::Dense(d_responses), features) => {
+            sum_up(cpu, &mut sums, d_responses, tables, features, dropout, d);
         }
+        (Responses::Sparse(d_responses), InputFeatures::Sparse(x)) => {
+            let (totals, values) = d_responses.split_at(d);
+            sum_up_sparse(&mut sums, totals, values, tables, x, dropout, d);
+        }
+        // A plan makes both sparse or neither.
+        (Responses::Sparse(_), _) => return,
     }
     if let Some(dropout) = dropout.filter(|dropout| dropout.place == DropoutPlace::Feature) {
         for (k, sums) in sums.chunks_exact_mut(tables.stride()).enumerate() {
@@ -68,6 +77,7 @@ pub fn backward<T: Real>(
             sums.iter_mut().for_each(|sum| *sum = sum.map(|value| value * factor));
         }
     }
+    tables.finish(gradient, d_gates, &sums, &routing.experts, &routing.gates, parameters, layout);
 }
 
 /// Factor on f_k: 1, or the mask of the feature.

@@ -14,6 +14,7 @@ mod inputs;
 mod knots;
 mod loss;
 mod monb;
+mod ops;
 mod panels;
 mod points;
 mod pool;
@@ -33,6 +34,7 @@ use half::{bf16, f16};
 pub use hops::Hops;
 pub use inputs::CpuInputs;
 use inputs::InputFeatures;
+pub use ops::Ops;
 pub use panels::Panels;
 use pool::Pool;
 
@@ -189,7 +191,7 @@ impl<T: Real> Device for Cpu<T> {
         noise: Option<&Vec<T>>,
         layout: &Layout,
     ) -> Result<()> {
-        route::forward(routing, parameters, noise.map(Vec::as_slice), layout);
+        T::route_forward(routing, parameters, noise.map(Vec::as_slice), layout);
         Ok(())
     }
 
@@ -202,7 +204,7 @@ impl<T: Real> Device for Cpu<T> {
         noise: Option<&Vec<T>>,
         layout: &Layout,
     ) -> Result<()> {
-        route::backward(gradient, d_gates, routing, parameters, noise.map(Vec::as_slice), layout);
+        T::route_backward(gradient, d_gates, routing, parameters, noise.map(Vec::as_slice), layout);
         Ok(())
     }
 
@@ -234,7 +236,7 @@ impl<T: Real> Device for Cpu<T> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        monb::forward(responses, inputs, routing, parameters, dropout, layout);
+        T::monb_forward(responses, inputs, routing, parameters, dropout, layout);
         Ok(())
     }
 
@@ -249,7 +251,7 @@ impl<T: Real> Device for Cpu<T> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        monb::backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout);
+        T::monb_backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout);
         Ok(())
     }
 
@@ -260,7 +262,7 @@ impl<T: Real> Device for Cpu<T> {
         parameters: &Vec<T>,
         layout: &Layout,
     ) -> Result<()> {
-        knots.compile(&routing.experts, &routing.gates, parameters, layout);
+        T::knots_compile(knots, &routing.experts, &routing.gates, parameters, layout);
         Ok(())
     }
 
@@ -272,7 +274,7 @@ impl<T: Real> Device for Cpu<T> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        knots::forward(self, responses, knots, inputs, dropout, layout);
+        T::knots_forward(self, responses, knots, inputs, dropout, layout);
         Ok(())
     }
 
@@ -288,9 +290,7 @@ impl<T: Real> Device for Cpu<T> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        let mut sums = self.pairs.take(layout.architecture.features * knots.stride(), [0.0; 2]);
-        knots::backward(self, &mut sums, d_responses, knots, inputs, dropout, layout);
-        knots.finish(gradient, d_gates, &sums, &routing.experts, &routing.gates, parameters, layout);
+        T::knots_backward(self, gradient, d_gates, d_responses, knots, inputs, routing, parameters, dropout, layout);
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl<T: Real> Device for Cpu<T> {
         inputs: &CpuInputs<T>,
         layout: &Layout,
     ) -> Result<()> {
-        project::forward(self, hops, responses, hop_weights, parameters, inputs, layout)
+        T::project_forward(self, hops, responses, hop_weights, parameters, inputs, layout)
     }
 
     fn project_backward(
@@ -317,7 +317,7 @@ impl<T: Real> Device for Cpu<T> {
         inputs: &CpuInputs<T>,
         layout: &Layout,
     ) -> Result<()> {
-        project::backward(self, gradient, d_hop_weights, responses, hops, hop_weights, parameters, inputs, layout)
+        T::project_backward(self, gradient, d_hop_weights, responses, hops, hop_weights, parameters, inputs, layout)
     }
 
     fn walk_forward(
@@ -328,7 +328,7 @@ impl<T: Real> Device for Cpu<T> {
         inputs: &CpuInputs<T>,
         layout: &Layout,
     ) -> Result<()> {
-        walk::forward(logits, hops, parameters, inputs, layout);
+        T::walk_forward(logits, hops, parameters, inputs, layout);
         Ok(())
     }
 
@@ -340,7 +340,7 @@ impl<T: Real> Device for Cpu<T> {
         inputs: &CpuInputs<T>,
         layout: &Layout,
     ) -> Result<()> {
-        walk::backward(gradient, hops, d_logits, inputs, layout);
+        T::walk_backward(self, gradient, hops, d_logits, inputs, layout);
         Ok(())
     }
 
@@ -351,7 +351,7 @@ impl<T: Real> Device for Cpu<T> {
         hop_weights: &Vec<T>,
         inputs: &CpuInputs<T>,
     ) -> Result<()> {
-        propagate::forward(self, state, responses, hop_weights, inputs)
+        T::propagate_forward(self, state, responses, hop_weights, inputs)
     }
 
     fn propagate_backward(
@@ -362,7 +362,7 @@ impl<T: Real> Device for Cpu<T> {
         hop_weights: &Vec<T>,
         inputs: &CpuInputs<T>,
     ) -> Result<()> {
-        propagate::backward(self, gradient, d_hop_weights, responses, hop_weights, inputs)
+        T::propagate_backward(self, gradient, d_hop_weights, responses, hop_weights, inputs)
     }
 
     fn readout_forward(
@@ -373,7 +373,7 @@ impl<T: Real> Device for Cpu<T> {
         inputs: &CpuInputs<T>,
         layout: &Layout,
     ) -> Result<()> {
-        readout::forward(logits, state, parameters, inputs, layout);
+        T::readout_forward(logits, state, parameters, inputs, layout);
         Ok(())
     }
 
@@ -386,12 +386,12 @@ impl<T: Real> Device for Cpu<T> {
         inputs: &CpuInputs<T>,
         layout: &Layout,
     ) -> Result<()> {
-        readout::backward(gradient, state, d_logits, parameters, inputs, layout);
+        T::readout_backward(gradient, state, d_logits, parameters, inputs, layout);
         Ok(())
     }
 
     fn loss(&self, d_logits: &mut Vec<T>, logits: &Vec<T>, inputs: &CpuInputs<T>) -> Result<f64> {
-        Ok(loss::loss(d_logits, logits, inputs))
+        Ok(T::loss(d_logits, logits, inputs))
     }
 
     fn norm(&self, buffer: &Vec<T>) -> Result<f64> {
@@ -406,7 +406,7 @@ impl<T: Real> Device for Cpu<T> {
         gradient: &Vec<T>,
         step: AdamStep,
     ) -> Result<()> {
-        adam::step(parameters, first_moment, second_moment, gradient, step);
+        T::adam_step(parameters, first_moment, second_moment, gradient, step);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@
 use super::element::Element;
 use super::hops::{Hops, with_states};
 use super::inputs::CpuReach;
-use super::{CpuInputs, ROW_CHUNK, chunks, gather, simd};
+use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, gather, simd};
 use crate::device::Real;
 use crate::graph::Csr;
 use crate::model::Layout;
@@ -38,6 +38,7 @@ pub fn forward<T: Real>(
 
 /// The states hold Y_t, or Z_t where there is a walk, times `hops.scale`; dbeta += ...
 pub fn backward<T: Real>(
+    cpu: &Cpu<T>,
     gradient: &mut [T],
     hops: &mut Hops<T>,
     d_logits: &[T],
@@ -45,8 +46,14 @@ pub fn backward<T: Real>(
     layout: &Layout,
 ) {
     let outputs = layout.architecture.outputs;
-    for row in d_logits.chunks_exact(outputs) {
-        gradient[layout.readout_bias.clone()].iter_mut().zip(row).for_each(|(sum, &value)| *sum += value);
+    let mut partial = cpu.sums.filled(d_logits.len().div_ceil(outputs * ROW_CHUNK) * outputs, 0.0);
+    (partial.par_chunks_mut(outputs).zip(d_logits.par_chunks(outputs * ROW_CHUNK))).for_each(|(sums, rows)| {
+        for row in rows.chunks_exact(outputs) {
+            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.widen());
+        }
+    });
+    for (class, sum) in gradient[layout.readout_bias.clone()].iter_mut().enumerate() {
+        *sum += T::from_f64(partial[class..].iter().step_by(outputs).sum());
     }
     let is_half = matches!(hops.states, super::hops::Stored::F16(_));
     let largest_weight = match &inputs.reach {
