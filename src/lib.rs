@@ -13,6 +13,7 @@
 //! - [`batch`]: the part of a dataset one step sees.
 //! - [`device`]: the arithmetic, one method an op: native on the CPU in [`device::cpu`], as CUDA kernels in
 //!   [`device::launcher`], which run on a GPU ([`device::cuda`]) or, to test them, on the CPU ([`device::host`]).
+//! - [`knots`]: experts and responses as the exact lists of lines they are made of, and gradients through those lists.
 //! - [`model`]: parameters, the pass forward and backward written once over the device, checkpoints, [`fit`].
 //! - [`train`]: epochs, early stopping, metrics, run directories. [`config`] and [`presets`] hold the settings.
 //! - [`experiments`]: what a model found again of a known generator. [`report`]: a page about a run.

@@ -3,5 +3,5 @@
 mod pieces;
 mod tables;
 
-pub use pieces::Pieces;
+pub use pieces::{Pieces, Scratch, most_pieces};
 pub use tables::{Combination, Tables};

@@ -14,9 +14,13 @@
 //! unit (on beyond it), the largest T strictly below the root of a falling one (off beyond it). A rising and a
 //! falling unit with the same root leave a piece of one number between them, on which both are off.
 //!
-//! Invariant: thresholds are finite and strictly increasing, and at each of them some unit that the output depends on
-//! switches. All arithmetic is f64. Roots of the first layer are exact; those of deeper layers carry the rounding of
-//! s and r, and as the network is continuous a point that close to a knot has the same value on either side.
+//! Invariant: thresholds are finite and strictly increasing, and at each of them some unit switches that the output can
+//! see. All arithmetic is f64. Roots of the first layer are exact (unless a product underflows); those of deeper layers
+//! carry the rounding of s and r, and as the network is continuous, a point that close to a knot has the same value on
+//! either side.
+
+#[cfg(test)]
+mod tests;
 
 use crate::device::Real;
 use crate::model::Layer;
@@ -91,7 +95,7 @@ pub struct Scratch {
 }
 
 /// The largest number of pieces an expert with these hidden widths can have: every unit may cut every piece of the
-/// layers before it. Trained experts stay far below it.
+/// layers before it.
 pub fn most_pieces(hidden: &[usize]) -> usize {
     hidden.iter().fold(1, |pieces: usize, &width| pieces.saturating_mul(width.saturating_add(1)))
 }
@@ -163,7 +167,8 @@ impl<T: Real> Pieces<T> {
         scratch.outputs.copy_from(d_slope, d_intercept);
         for (l, layer) in layers.iter().enumerate().rev() {
             let level = &self.levels[l];
-            // A layer's gradient needs its inputs' lines only, so pieces that its own units made are already one here.
+            // On a piece of its inputs a layer is one affine map, whatever its own units cut the piece into: sums are
+            // joined before they go through the weights.
             let below = l.checked_sub(1).map(|below| &self.levels[below]);
             scratch.layer_backward(layer, &parameters[layer.weight.clone()], level, below);
             add_rounded(&mut gradient[layer.weight.clone()], &scratch.weight);
@@ -178,10 +183,11 @@ fn add_rounded<T: Real>(gradient: &mut [T], sums: &[f64]) {
 }
 
 /// The number up to which (inclusive) a unit keeps the state it comes with from minus infinity: off if it rises, on if
-/// it falls. Infinite where it never switches on that side; NaN where slope and intercept say nothing.
+/// it falls. At or beyond the ends of all numbers where it never switches; NaN where slope and intercept say nothing.
 fn threshold<T: Real>(slope: f64, intercept: f64) -> T {
     // The root rounded to T is one of the two neighbours of the true root, or the root itself. The sign of a fused
-    // multiply-add is that of the exact result, so it tells on which side of the root the rounded one lies.
+    // multiply-add is that of the exact result, so it tells on which side of the root the rounded one lies; a result
+    // that underflows to zero counts as off, as in the direct path.
     let root = T::from_f64(-intercept / slope);
     let on = slope.mul_add(root.widen(), intercept) > 0.0;
     let last = if on == (slope < 0.0) { root } else { root.next_down() };
@@ -351,88 +357,5 @@ impl Scratch {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::seed::{Purpose, Stream};
-
-    /// Layers of these widths, parameters one after the other, and room for them.
-    fn expert(widths: &[usize]) -> (Vec<Layer>, usize) {
-        let mut end = 0;
-        let layers = widths.windows(2).map(|pair| {
-            let weight = end..end + pair[0] * pair[1];
-            let bias = weight.end..weight.end + pair[1];
-            end = bias.end;
-            Layer { inputs: pair[0], outputs: pair[1], weight, bias }
-        });
-        (layers.collect(), end)
-    }
-
-    fn drawn(seed: u64, count: usize) -> Vec<f32> {
-        let mut rng = Stream::new(seed, Purpose::Initialisation, 0).rng();
-        (0..count).map(|_| rng.uniform() as f32 - 0.5).collect()
-    }
-
-    /// Room of every buffer.
-    fn capacities(pieces: &Pieces<f32>, scratch: &Scratch) -> Vec<usize> {
-        let Pieces { thresholds, slope, intercept, levels, work } = pieces;
-        let lines = |lines: &Lines| [lines.slope.capacity(), lines.intercept.capacity()];
-        let mut all = vec![thresholds.capacity(), slope.capacity(), intercept.capacity(), levels.capacity()];
-        for level in levels {
-            all.push(level.parents.capacity());
-            all.extend(lines(&level.lines));
-        }
-        all.extend([work.dense.weights.capacity(), work.dense.biases.capacity(), work.ends.capacity()]);
-        all.extend([work.on.capacity(), work.crossings.capacity(), scratch.weight.capacity(), scratch.bias.capacity()]);
-        all.extend([&work.units, &scratch.outputs, &scratch.inputs, &scratch.row].into_iter().flat_map(lines));
-        all
-    }
-
-    /// Bits of the compiled form and of a gradient made from it.
-    fn bits(pieces: &Pieces<f32>, scratch: &mut Scratch, layers: &[Layer], parameters: &[f32]) -> Vec<u64> {
-        let (d_slope, d_intercept) = (&pieces.slope, &pieces.intercept);
-        let mut gradient = vec![0.0; parameters.len()];
-        pieces.backward(&mut gradient, scratch, layers, parameters, d_slope, d_intercept);
-        let narrow = pieces.thresholds.iter().chain(&gradient).map(|value| u64::from(value.to_bits()));
-        narrow.chain(d_slope.iter().chain(d_intercept).map(|value| value.to_bits())).collect()
-    }
-
-    #[test]
-    fn warm_memory_gives_the_bits_of_new() {
-        let (mut pieces, mut scratch) = (Pieces::default(), Scratch::default());
-        let shapes: [&[usize]; 6] =
-            [&[1, 16, 8, 8], &[1, 3], &[1, 20, 20, 20, 5], &[1, 1, 1], &[1, 7, 2], &[1, 16, 8, 8]];
-        for (seed, widths) in shapes.into_iter().enumerate() {
-            let (layers, count) = expert(widths);
-            let parameters = drawn(seed as u64, count);
-            pieces.compile(&layers, &parameters);
-            let warm = bits(&pieces, &mut scratch, &layers, &parameters);
-            let fresh = bits(&Pieces::new(&layers, &parameters), &mut Scratch::default(), &layers, &parameters);
-            assert_eq!(warm, fresh, "{widths:?}");
-        }
-    }
-
-    #[test]
-    fn the_steady_state_allocates_nothing() {
-        let (layers, count) = expert(&[1, 16, 8, 8]);
-        let steps: Vec<Vec<f32>> = (0..20).map(|seed| drawn(seed, count)).collect();
-        let (mut pieces, mut scratch) = (Pieces::default(), Scratch::default());
-        // Which of two buffers is swapped out depends on the number of steps: an even number is one whole round.
-        let mut epoch = || {
-            let mut counts = Vec::new();
-            for parameters in &steps {
-                pieces.compile(&layers, parameters);
-                bits(&pieces, &mut scratch, &layers, parameters);
-                counts.push(pieces.count());
-            }
-            (capacities(&pieces, &scratch), counts)
-        };
-        epoch();
-        let (warm, counts) = epoch();
-        assert!(counts.iter().min() < counts.iter().max(), "all steps have the same number of pieces");
-        assert_eq!(epoch().0, warm);
     }
 }

@@ -8,11 +8,17 @@
 
 use super::pieces::{Pieces, Scratch};
 use crate::device::Real;
+use crate::device::cpu::simd;
 use crate::model::Layout;
 use rayon::prelude::*;
 
 /// Features a task handles at least.
 const FEATURES: usize = 32;
+
+/// Thresholds that are compared one by one with every x.
+const FEW: usize = 96;
+/// Thresholds of a block where there are more.
+const BLOCK: usize = 16;
 
 /// A set of experts, and where any of them changes piece.
 #[derive(Clone, Debug, Default)]
@@ -51,17 +57,42 @@ impl<T: Real> Combination<T> {
         thresholds.resize(count.next_power_of_two() - 1, T::infinity());
     }
 
-    /// Number of thresholds below x: which piece it lies in. No branch depends on x.
+    /// Number of thresholds below x: which piece it lies in.
     #[inline(always)]
     pub fn piece(&self, x: T) -> usize {
-        let thresholds = &self.thresholds[..];
-        let mut step = thresholds.len().div_ceil(2);
-        let mut piece = 0;
-        while step > 0 {
-            piece += if thresholds[piece + step - 1] < x { step } else { 0 };
-            step /= 2;
+        self.pieces_of(&[x; 1])[0] as usize
+    }
+
+    /// The pieces of several x at once. No branch depends on x: thresholds are compared one by one with all of them, or,
+    /// where there are many, blocks of thresholds first and then those of one block.
+    #[inline(always)]
+    pub fn pieces_of<const LANES: usize>(&self, x: &[T; LANES]) -> [u32; LANES] {
+        let thresholds = &self.thresholds[..self.count - 1];
+        let mut pieces = [0; LANES];
+        if thresholds.len() <= FEW {
+            for &threshold in thresholds {
+                for lane in 0..LANES {
+                    pieces[lane] += u32::from(threshold < x[lane]);
+                }
+            }
+            return pieces;
         }
-        piece
+        for &last in thresholds[BLOCK - 1..].iter().step_by(BLOCK) {
+            for lane in 0..LANES {
+                pieces[lane] += u32::from(last < x[lane]);
+            }
+        }
+        for lane in 0..LANES {
+            let first = pieces[lane] as usize * BLOCK;
+            let mut inside = first as u32;
+            // Padding is infinite, so the last block may be read to its end.
+            let end = (first + BLOCK).min(self.thresholds.len());
+            for &threshold in &self.thresholds[first..end] {
+                inside += u32::from(threshold < x[lane]);
+            }
+            pieces[lane] = inside;
+        }
+        pieces
     }
 
     /// The thresholds, padded with infinities to one less than a power of two.
@@ -82,12 +113,24 @@ pub struct Tables<T> {
     combinations: Vec<Combination<T>>,
     /// Combination of each feature.
     of_feature: Vec<u32>,
+    /// Slopes and then intercepts of each basis of each expert, all pieces side by side; C x 2 x B x `most`.
+    columns: Vec<T>,
+    /// Most pieces of an expert.
+    most: usize,
+    /// Slopes and then intercepts of a_k . psi on each piece of each slot; d x m x 2 x `most`.
+    folded: Vec<T>,
     /// (slope, intercept) of each piece of each feature; d x `stride`.
     lines: Vec<[T; 2]>,
     /// Lines of a feature.
     stride: usize,
-    /// d_slope, then d_intercept, of the expert at hand.
-    d_pieces: Vec<f64>,
+    work: Vec<Work>,
+}
+
+/// Working memory of one expert's gradient.
+#[derive(Clone, Debug, Default)]
+struct Work {
+    d_slope: Vec<f64>,
+    d_intercept: Vec<f64>,
     scratch: Scratch,
 }
 
@@ -100,17 +143,47 @@ impl<T: Real> Tables<T> {
             pieces.compile(layers, parameters);
         });
         self.combine(routing, a.active);
-        let Tables { experts, combinations, of_feature, lines, stride, .. } = self;
+        self.transpose(a.bases);
+        let Tables { experts, combinations, of_feature, columns, most, folded, lines, stride, .. } = self;
         *stride = combinations.iter().map(|combination| combination.count).max().unwrap_or(1);
         lines.resize(a.features * *stride, [T::zero(); 2]);
+        folded.resize(routing.len() * 2 * *most, T::zero());
         let coefficients = &parameters[layout.coefficients.clone()];
-        let features = lines.par_chunks_mut(*stride).zip(routing.par_chunks(a.active)).zip(gates.par_chunks(a.active));
-        features.zip(coefficients.par_chunks(a.bases)).zip(&*of_feature).with_min_len(FEATURES).for_each(
-            |((((lines, slots), gates), a_k), &combination)| {
-                let combination = &combinations[combination as usize];
-                fold(lines, combination, experts, slots, gates, a_k);
-            },
-        );
+        let (size, most) = (2 * a.bases * *most, *most);
+        let features = lines.par_chunks_mut(*stride).zip(folded.par_chunks_mut(a.active * 2 * most)).enumerate();
+        features.with_min_len(FEATURES).for_each(|(k, (lines, folded))| {
+            let slots = k * a.active..(k + 1) * a.active;
+            let a_k = &coefficients[k * a.bases..][..a.bases];
+            let combination = &combinations[of_feature[k] as usize];
+            lines.fill([T::zero(); 2]);
+            for (slot, folded) in slots.zip(folded.chunks_exact_mut(2 * most)) {
+                let (expert, gate) = (routing[slot], gates[slot]);
+                let count = experts[expert as usize].count();
+                let columns = &columns[expert as usize * size..][..size];
+                simd(
+                    #[inline(always)]
+                    || {
+                        fold(folded, columns, a_k, most);
+                        combination.add_lines(lines, folded, expert, gate, most, count);
+                    },
+                );
+            }
+        });
+    }
+
+    /// Fills `columns`.
+    fn transpose(&mut self, bases: usize) {
+        let Tables { experts, columns, most, .. } = self;
+        *most = experts.iter().map(Pieces::count).max().unwrap_or(1);
+        columns.resize(experts.len() * 2 * bases * *most, T::zero());
+        for (pieces, columns) in experts.iter().zip(columns.chunks_exact_mut(2 * bases * *most)) {
+            let (slopes, intercepts) = columns.split_at_mut(bases * *most);
+            for (to, from) in [(slopes, &pieces.slope), (intercepts, &pieces.intercept)] {
+                for (b, to) in to.chunks_exact_mut(*most).enumerate() {
+                    to.iter_mut().zip(from[b..].iter().step_by(bases)).for_each(|(to, &from)| *to = T::from_f64(from));
+                }
+            }
+        }
     }
 
     /// Finds the combinations the features use.
@@ -180,37 +253,41 @@ impl<T: Real> Tables<T> {
     ) {
         let (active, bases) = (layout.architecture.active, layout.architecture.bases);
         let coefficients = &parameters[layout.coefficients.clone()];
-        let Tables { experts, combinations, of_feature, stride, d_pieces, scratch, .. } = self;
+        let Tables { experts, combinations, of_feature, folded, most, stride, work, .. } = self;
+        let (stride, most) = (*stride, *most);
         let d_coefficients = &mut gradient[layout.coefficients.clone()];
         let features = d_coefficients.par_chunks_mut(bases).zip(d_gates.par_chunks_mut(active));
-        let features = features.zip(sums.par_chunks(*stride)).zip(coefficients.par_chunks(bases)).enumerate();
-        features.with_min_len(FEATURES).for_each(|(k, (((d_a, d_gates), sums), a_k))| {
-            let combination = &combinations[of_feature[k] as usize];
-            for (slot, d_gate) in d_gates.iter_mut().enumerate() {
-                let expert = routing[k * active + slot];
-                let gate = gates[k * active + slot].widen();
-                let mut sum = 0.0;
-                for (piece, [g1, g0]) in combination.sums(expert, sums) {
-                    let [slopes, intercepts] = lines_of(&experts[expert as usize], piece, bases);
-                    for b in 0..bases {
-                        let value = slopes[b] * g1 + intercepts[b] * g0;
-                        sum += a_k[b].widen() * value;
-                        d_a[b] += T::from_f64(gate * value);
+        features.zip(sums.par_chunks(stride)).enumerate().with_min_len(FEATURES).for_each(
+            |(k, ((d_a, d_gates), sums))| {
+                let combination = &combinations[of_feature[k] as usize];
+                for (slot, d_gate) in d_gates.iter_mut().enumerate() {
+                    let at = k * active + slot;
+                    let (expert, gate) = (routing[at], gates[at].widen());
+                    let folded = &folded[at * 2 * most..][..2 * most];
+                    let mut sum = 0.0;
+                    for (piece, [g1, g0]) in combination.sums(expert, sums) {
+                        sum += folded[piece].widen() * g1 + folded[most + piece].widen() * g0;
+                        let [slopes, intercepts] = lines_of(&experts[expert as usize], piece, bases);
+                        for b in 0..bases {
+                            d_a[b] += T::from_f64(gate * (slopes[b] * g1 + intercepts[b] * g0));
+                        }
                     }
+                    *d_gate = T::from_f64(sum);
                 }
-                *d_gate = T::from_f64(sum);
+            },
+        );
+        work.resize_with(experts.len(), Work::default);
+        experts.par_iter().zip(&mut *work).enumerate().for_each(|(c, (pieces, work))| {
+            let Work { d_slope, d_intercept, .. } = work;
+            for sums in [&mut *d_slope, &mut *d_intercept] {
+                sums.clear();
+                sums.resize(pieces.slope.len(), 0.0);
             }
-        });
-        for (c, pieces) in experts.iter().enumerate() {
-            let size = pieces.slope.len();
-            d_pieces.clear();
-            d_pieces.resize(2 * size, 0.0);
-            let (d_slope, d_intercept) = d_pieces.split_at_mut(size);
             for (at, _) in routing.iter().enumerate().filter(|&(_, &expert)| expert as usize == c) {
                 let k = at / active;
                 let (gate, a_k) = (gates[at].widen(), &coefficients[k * bases..][..bases]);
                 let combination = &combinations[of_feature[k] as usize];
-                for (piece, [g1, g0]) in combination.sums(c as u32, &sums[k * *stride..]) {
+                for (piece, [g1, g0]) in combination.sums(c as u32, &sums[k * stride..]) {
                     let (d_slope, d_intercept) = (&mut d_slope[piece * bases..], &mut d_intercept[piece * bases..]);
                     for b in 0..bases {
                         let weight = gate * a_k[b].widen();
@@ -219,43 +296,49 @@ impl<T: Real> Tables<T> {
                     }
                 }
             }
-            pieces.backward(gradient, scratch, &layout.experts[c], parameters, d_slope, d_intercept);
+        });
+        for ((pieces, work), layers) in experts.iter().zip(work).zip(&layout.experts) {
+            let Work { d_slope, d_intercept, scratch } = work;
+            pieces.backward(gradient, scratch, layers, parameters, d_slope, d_intercept);
         }
     }
 }
 
-impl<T> Combination<T> {
+impl<T: Real> Combination<T> {
+    /// lines += gate * the expert's own lines (2 x most), merged piece by merged piece.
+    #[inline(always)]
+    fn add_lines(&self, lines: &mut [[T; 2]], folded: &[T], expert: u32, gate: T, most: usize, count: usize) {
+        let (slopes, intercepts) = (&folded[..count], &folded[most..][..count]);
+        for (line, &piece) in lines.iter_mut().zip(self.pieces_in(expert)) {
+            let piece = piece as usize;
+            *line = [line[0] + gate * slopes[piece], line[1] + gate * intercepts[piece]];
+        }
+    }
+
+    /// Piece of an expert on each merged piece.
+    #[inline(always)]
+    fn pieces_in(&self, expert: u32) -> &[u32] {
+        let at = self.experts.iter().position(|&own| own == expert).unwrap_or(0);
+        &self.pieces[at * self.count..][..self.count]
+    }
+
     /// (piece of an expert, sums) of the merged pieces that any point lies in.
     fn sums<'a>(&'a self, expert: u32, sums: &'a [[f64; 2]]) -> impl Iterator<Item = (usize, [f64; 2])> + 'a {
-        let at = self.experts.iter().position(|&own| own == expert).unwrap_or(0);
-        let pieces = self.pieces[at * self.count..][..self.count].iter();
-        pieces.zip(sums).map(|(&piece, &sum)| (piece as usize, sum)).filter(|(_, [g1, g0])| *g1 != 0.0 || *g0 != 0.0)
+        self.pieces_in(expert)
+            .iter()
+            .zip(sums)
+            .map(|(&piece, &sum)| (piece as usize, sum))
+            .filter(|(_, [g1, g0])| *g1 != 0.0 || *g0 != 0.0)
     }
 }
 
-/// lines = sum over slots of gate * (a_k . slope, a_k . intercept) of the slot's piece.
-fn fold<T: Real>(
-    lines: &mut [[T; 2]],
-    combination: &Combination<T>,
-    experts: &[Pieces<T>],
-    slots: &[u32],
-    gates: &[T],
-    a_k: &[T],
-) {
-    lines.fill([T::zero(); 2]);
-    for (&expert, &gate) in slots.iter().zip(gates) {
-        let at = combination.experts.iter().position(|&own| own == expert).unwrap_or(0);
-        let pieces = &combination.pieces[at * combination.count..][..combination.count];
-        let (mut known, mut line) = (u32::MAX, [T::zero(); 2]);
-        for (to, &piece) in lines.iter_mut().zip(pieces) {
-            if piece != known {
-                let dot = |values: &[f64]| values.iter().zip(a_k).map(|(&v, a)| v * a.widen()).sum::<f64>();
-                line = lines_of(&experts[expert as usize], piece as usize, a_k.len())
-                    .map(|values| T::from_f64(gate.widen() * dot(values)));
-                known = piece;
-            }
-            to[0] += line[0];
-            to[1] += line[1];
+/// folded (2 x most) = sum over bases of a_k * columns (2 x B x most).
+#[inline(always)]
+fn fold<T: Real>(folded: &mut [T], columns: &[T], a_k: &[T], most: usize) {
+    for (to, columns) in folded.chunks_exact_mut(most).zip(columns.chunks_exact(a_k.len() * most)) {
+        to.fill(T::zero());
+        for (column, &a) in columns.chunks_exact(most).zip(a_k) {
+            to.iter_mut().zip(column).for_each(|(to, &value)| *to = a.mul_add(value, *to));
         }
     }
 }

@@ -87,6 +87,32 @@ pub fn each_column<A: Send, B: Send>(
     split(0..bounds.len() - 1, Parts { a, b, c: &mut [(); 0] }, &at, &task);
 }
 
+/// Calls `task(rows, parts)` for every stretch, in parallel, with the rows of several matrices of `width` columns.
+pub fn each_of<A: Send, const COUNT: usize>(
+    bounds: &[usize],
+    width: usize,
+    matrices: [&mut [A]; COUNT],
+    task: &(impl Fn(Range<usize>, [&mut [A]; COUNT]) + Sync),
+) {
+    if bounds.len() <= 2 {
+        return task(bounds[0]..bounds[bounds.len() - 1], matrices);
+    }
+    let middle = bounds.len() / 2;
+    let cut = (bounds[middle] - bounds[0]) * width;
+    let mut right = [const { None }; COUNT];
+    let mut rest = right.iter_mut();
+    let left = matrices.map(|matrix| {
+        // A matrix that is not there is empty.
+        let (here, there) = matrix.split_at_mut(cut.min(matrix.len()));
+        if let Some(place) = rest.next() {
+            *place = Some(there);
+        }
+        here
+    });
+    let right = right.map(Option::unwrap_or_default);
+    rayon::join(|| each_of(&bounds[..=middle], width, left, task), || each_of(&bounds[middle..], width, right, task));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use crate::graph::Csr;
 use std::ops::Range;
 
 /// Columns that are summed at once; wider states are gone through in stretches.
-const MOST_COLUMNS: usize = 64;
+pub const MOST_COLUMNS: usize = 64;
 /// Entries between a request and its use: enough to cover the latency of memory.
 const AHEAD: usize = 16;
 /// Bytes that memory moves at once.

@@ -16,10 +16,14 @@ use rayon::prelude::*;
 
 /// Nodes of a tile: with a hundred features it stays in the first cache.
 const TILE: usize = 64;
+/// Points whose pieces are found together.
+const LANES: usize = 16;
+/// Copies of every sum: points that follow each other often share a piece, and need not wait for each other.
+pub const COPIES: usize = 4;
 /// Tiles of a task.
 const TILES: usize = 8;
 /// Stretches that sums over nodes are cut into, at most.
-const JOBS: usize = 32;
+const JOBS: usize = 16;
 /// Features a task handles at least, where X is sparse.
 const FEATURES: usize = 16;
 
@@ -110,9 +114,13 @@ fn respond<T: Real>(
                         for c in 0..width {
                             let (combination, lines) = tables.feature(first + c);
                             let factor = feature_factor::<T>(dropout, first + c);
-                            for (r, &x) in tile[c * TILE..][..count].iter().enumerate() {
-                                let [slope, intercept] = lines[combination.piece(x)];
-                                out[r * width + c] = (slope * x + intercept) * factor;
+                            for (group, x) in tile[c * TILE..][..TILE].as_chunks::<LANES>().0.iter().enumerate() {
+                                let pieces = combination.pieces_of(x);
+                                let rows = out.chunks_exact_mut(width).skip(group * LANES).take(LANES);
+                                for ((row, &piece), &x) in rows.zip(&pieces).zip(x) {
+                                    let [slope, intercept] = lines[piece as usize];
+                                    row[c] = (slope * x + intercept) * factor;
+                                }
                             }
                         }
                     },
@@ -133,7 +141,7 @@ fn sum_up<T: Real>(
 ) {
     let (rows, stride) = (d_responses.rows(), tables.stride());
     let job_rows = rows.div_ceil(TILE).div_ceil(JOBS).max(TILES) * TILE;
-    let mut partial = cpu.pairs.filled(rows.div_ceil(job_rows) * sums.len(), [0.0; 2]);
+    let mut partial = cpu.copies.filled(rows.div_ceil(job_rows) * sums.len(), [[0.0; 2]; COPIES]);
     partial.par_chunks_mut(sums.len()).enumerate().for_each(|(job, sums)| {
         for Panel { first, width, data } in d_responses.panels_in_order() {
             let mut tile = cpu.reals.take(TILE * width, T::zero());
@@ -147,10 +155,14 @@ fn sum_up<T: Real>(
                         for c in 0..width {
                             let (combination, _) = tables.feature(first + c);
                             let sums = &mut sums[(first + c) * stride..][..stride];
-                            for (r, &x) in tile[c * TILE..][..count].iter().enumerate() {
-                                let g = g[r * width + c].widen();
-                                let sum = &mut sums[combination.piece(x)];
-                                *sum = [sum[0] + g * x.widen(), sum[1] + g];
+                            for (group, x) in tile[c * TILE..][..TILE].as_chunks::<LANES>().0.iter().enumerate() {
+                                let pieces = combination.pieces_of(x);
+                                let rows = g.chunks_exact(width).skip(group * LANES).take(LANES);
+                                for (r, ((row, &piece), x)) in rows.zip(&pieces).zip(x).enumerate() {
+                                    let g = row[c].widen();
+                                    let sum = &mut sums[piece as usize][r % COPIES];
+                                    *sum = [sum[0] + g * x.widen(), sum[1] + g];
+                                }
                             }
                         }
                     },
@@ -160,7 +172,9 @@ fn sum_up<T: Real>(
     });
     sums.fill([0.0; 2]);
     for part in partial.chunks_exact(sums.len()) {
-        sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = [sum[0] + part[0], sum[1] + part[1]]);
+        for (sum, part) in sums.iter_mut().zip(part) {
+            part.iter().for_each(|part| *sum = [sum[0] + part[0], sum[1] + part[1]]);
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Cpu<T> {
     reals: Pool<T>,
     sums: Pool<f64>,
     pairs: Pool<[f64; 2]>,
+    copies: Pool<[[f64; 2]; knots::COPIES]>,
+    places: Pool<usize>,
     halves: Pool<f16>,
     bfloats: Pool<bf16>,
 }
@@ -67,7 +69,7 @@ impl<T: Real> Cpu<T> {
 
 /// Runs `work` compiled for the best instruction set this processor has.
 #[inline(always)]
-fn simd<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
@@ -191,7 +193,7 @@ impl<T: Real> Device for Cpu<T> {
         noise: Option<&Vec<T>>,
         layout: &Layout,
     ) -> Result<()> {
-        T::route_forward(routing, parameters, noise.map(Vec::as_slice), layout);
+        T::route_forward(self, routing, parameters, noise.map(Vec::as_slice), layout);
         Ok(())
     }
 

@@ -76,7 +76,7 @@ ops! {
         inputs: &CpuInputs<Self>, layout: &Layout,
     ) = super::readout::backward;
     fn route_forward(
-        routing: &mut Routing<Cpu<Self>>, parameters: &[Self], noise: Option<&[Self]>, layout: &Layout,
+        cpu: &Cpu<Self>, routing: &mut Routing<Cpu<Self>>, parameters: &[Self], noise: Option<&[Self]>, layout: &Layout,
     ) = super::route::forward;
     fn route_backward(
         gradient: &mut [Self], d_gates: &[Self], routing: &Routing<Cpu<Self>>, parameters: &[Self],

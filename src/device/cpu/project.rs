@@ -20,6 +20,10 @@ use rayon::prelude::*;
 
 /// Rows multiplied at a time: their responses and states stay in a core's cache.
 const BLOCK: usize = 256;
+/// Columns multiplied at once.
+const LANES: usize = 8;
+/// Hops multiplied at once.
+const GROUP: usize = 8;
 /// Stretches that sums over rows are cut into, at most.
 const JOBS: usize = 32;
 
@@ -41,9 +45,7 @@ pub fn forward<T: Real>(
         Responses::Dense(responses) => {
             let responses = responses.as_rows()?;
             with_states!(&mut hops.states, states => {
-                for (t, state) in states.chunks_exact_mut(sizes.rows * sizes.width).enumerate() {
-                    multiply(cpu, state, responses, weights, t, sizes);
-                }
+                each_group(states, sizes, |first, group| multiply(cpu, group, responses, weights, first, sizes));
             });
         }
         Responses::Sparse(responses) => {
@@ -55,13 +57,20 @@ pub fn forward<T: Real>(
             }
             let base = &base[..];
             with_states!(&mut hops.states, states => {
-                for (t, state) in states.chunks_exact_mut(sizes.rows * sizes.width).enumerate() {
-                    multiply_sparse(state, base, x, values, weights, t, sizes);
-                }
+                each_group(states, sizes, |first, group| multiply_sparse(group, base, x, values, weights, first, sizes));
             });
         }
     }
     Ok(())
+}
+
+/// Calls `work(first column of W, states)` for every [`GROUP`] of hops; those that are not there are empty.
+fn each_group<S>(states: &mut [S], sizes: Sizes, mut work: impl FnMut(usize, [&mut [S]; GROUP])) {
+    let size = sizes.rows * sizes.width;
+    for (at, group) in states.chunks_mut((GROUP * size).max(1)).enumerate() {
+        let mut matrices = group.chunks_mut(size.max(1));
+        work(at * GROUP * sizes.width, [(); GROUP].map(|()| matrices.next().unwrap_or_default()));
+    }
 }
 
 /// Responses turn into their gradient; dWo += ..., dtheta = ...
@@ -174,50 +183,64 @@ fn fill_weights<T: Real>(weights: &mut [T], hop_weights: &[T], readout: &[T], si
     });
 }
 
-/// state = F W_t.
+/// states = F W_t for a group of hops, whose weights begin at column `first`.
 fn multiply<T: Real, S: Element<T>>(
     cpu: &Cpu<T>,
-    state: &mut [S],
+    states: [&mut [S]; GROUP],
     responses: &[T],
     weights: &[T],
-    t: usize,
+    first: usize,
     sizes: Sizes,
 ) {
-    let weights = View::new(weights, sizes.features, sizes.columns).columns(t * sizes.width, sizes.width);
-    let blocks = state.par_chunks_mut(BLOCK * sizes.width).zip(responses.par_chunks(BLOCK * sizes.features));
-    blocks.for_each(|(state, responses)| {
-        let mut product = cpu.reals.take(state.len(), T::zero());
-        gemm(&mut product, View::new(responses, state.len() / sizes.width, sizes.features), weights, false);
-        state.iter_mut().zip(&*product).for_each(|(to, &value)| *to = S::store(value));
+    let Sizes { rows, features, width, columns, .. } = sizes;
+    let used = columns.saturating_sub(first).min(GROUP * width);
+    let weights = View::new(weights, features, columns).columns(first, used);
+    let mut bounds = cpu.places.take(rows.div_ceil(BLOCK) + 1, 0);
+    bounds.iter_mut().enumerate().for_each(|(at, bound)| *bound = (at * BLOCK).min(rows));
+    chunks::each_of(&bounds, width, states, &|span, states| {
+        let mut products = cpu.reals.take(span.len() * used, T::zero());
+        let responses = View::new(&responses[span.start * features..], span.len(), features);
+        gemm(&mut products, responses, weights, false);
+        simd(
+            #[inline(always)]
+            || {
+                for (t, state) in states.into_iter().enumerate().filter(|(_, state)| !state.is_empty()) {
+                    for (to, from) in state.chunks_exact_mut(width).zip(products.chunks_exact(used)) {
+                        let from = &from[t * width..][..width];
+                        to.iter_mut().zip(from).for_each(|(to, &value)| *to = S::store(value));
+                    }
+                }
+            },
+        );
     });
 }
 
-/// state = 1 base_t + S W_t.
+/// states = 1 base + S W_t for a group of hops.
 fn multiply_sparse<T: Real, S: Element<T>>(
-    state: &mut [S],
+    states: [&mut [S]; GROUP],
     base: &[T],
     x: &SparseColumns,
     values: &[T],
     weights: &[T],
-    t: usize,
+    first: usize,
     sizes: Sizes,
 ) {
-    let columns = t * sizes.width..(t + 1) * sizes.width;
-    let base = &base[columns.clone()];
+    let Sizes { width, columns, .. } = sizes;
+    let span = first..columns.min(first + GROUP * width);
+    let base = &base[span.clone()];
     let matrix = Matrix {
         row_ptr: &x.by_rows.row_ptr,
         col_idx: &x.by_rows.col_idx,
         weight: |e: usize| values[x.places[e] as usize],
     };
-    chunks::each(&x.row_chunks, sizes.width, state, &|rows, out| {
+    chunks::each_of(&x.row_chunks, width, states, &|rows, mut states| {
         simd(
             #[inline(always)]
             || {
                 let start = rows.start;
-                gather::columns(weights, sizes.columns, columns.clone(), matrix, rows, |i, first, sums| {
-                    let out = &mut out[(i - start) * sizes.width + first..][..sums.len()];
-                    for ((out, &sum), &base) in out.iter_mut().zip(sums).zip(&base[first..]) {
-                        *out = S::store(base + sum);
+                gather::columns(weights, columns, span.clone(), matrix, rows, |i, first, sums| {
+                    for (at, (&sum, &base)) in (first..).zip(sums.iter().zip(&base[first..])) {
+                        states[at / width][(i - start) * width + at % width] = S::store(base + sum);
                     }
                 });
             },
@@ -297,36 +320,43 @@ fn differentiate_sparse<T: Real, S: Element<T>>(
 ) {
     let Sizes { rows, features, width, columns, .. } = sizes;
     let (constants, values) = responses.split_at_mut(features);
-    chunks::each_column(&x.col_chunks, (columns, sums), (&x.col_ptr, values), &|cols, sums, values| {
-        let base = x.col_ptr[cols.start];
-        simd(
-            #[inline(always)]
-            || {
-                for (t, state) in states.chunks_exact(rows * width).enumerate() {
-                    let matrix = Matrix {
-                        row_ptr: &x.offsets,
-                        col_idx: &x.rows,
-                        weight: |e: usize| values[e - base] * scaled.factor(x.rows[e] as usize),
-                    };
-                    gather::columns(state, width, 0..width, matrix, cols.clone(), |k, first, found| {
-                        let at = (k - cols.start) * columns + t * width + first;
-                        sums[at..][..found.len()].copy_from_slice(found);
+    let mut d_values = cpu.reals.filled(values.len(), T::zero());
+    // As many hops at a time as a gather takes columns.
+    let hops = columns / width;
+    let group = (gather::MOST_COLUMNS / width).clamp(1, hops);
+    let mut loaded = cpu.reals.take(rows * group * width, T::zero());
+    for first in (0..hops).step_by(group) {
+        let span = first * width..columns.min((first + group) * width);
+        let here = span.len();
+        let (from, loaded) = (&states[first * rows * width..], &mut loaded[..rows * here]);
+        loaded.par_chunks_mut(BLOCK * here).enumerate().for_each(|(block, loaded)| {
+            let sizes = Sizes { columns: here, ..sizes };
+            let states = &from[..rows * here];
+            load_states(loaded, states, block * BLOCK, loaded.len() / here, scaled, sizes);
+        });
+        let (loaded, values) = (&*loaded, &*values);
+        let parts = (&x.col_ptr[..], &mut d_values[..]);
+        chunks::each_column(&x.col_chunks, (columns, &mut *sums), parts, &|cols, sums, d_values| {
+            simd(
+                #[inline(always)]
+                || {
+                    let matrix = Matrix { row_ptr: &x.offsets, col_idx: &x.rows, weight: |e: usize| values[e] };
+                    gather::columns(loaded, here, 0..here, matrix, cols.clone(), |k, at, found| {
+                        let to = (k - cols.start) * columns + span.start + at;
+                        sums[to..][..found.len()].copy_from_slice(found);
                     });
-                }
-                for k in cols.clone() {
-                    let weights = &weights[k * columns..][..columns];
-                    for e in x.col_ptr[k]..x.col_ptr[k + 1] {
-                        let i = x.rows[e] as usize;
-                        let mut sum = T::zero();
-                        for (state, weights) in states.chunks_exact(rows * width).zip(weights.chunks_exact(width)) {
-                            sum += dot(&state[i * width..][..width], weights);
+                    let base = x.col_ptr[cols.start];
+                    for k in cols.clone() {
+                        let weights = &weights[k * columns..][span.clone()];
+                        for e in x.col_ptr[k]..x.col_ptr[k + 1] {
+                            d_values[e - base] += dot(&loaded[x.rows[e] as usize * here..][..here], weights);
                         }
-                        values[e - base] = sum * scaled.factor(i);
                     }
-                }
-            },
-        );
-    });
+                },
+            );
+        });
+    }
+    values.copy_from_slice(&d_values);
     // Column sums of all Y_t: what the constant part of every response meets.
     let mut totals = cpu.reals.take(columns, T::zero());
     column_sums(cpu, &mut totals, states, scaled, sizes);
@@ -339,18 +369,18 @@ fn differentiate_sparse<T: Real, S: Element<T>>(
     }
 }
 
-/// <state, weights>, eight columns at a time.
+/// <state, weights>.
 #[inline(always)]
-fn dot<T: Real, S: Element<T>>(state: &[S], weights: &[T]) -> T {
-    let mut lanes = [T::zero(); 8];
-    let (states, state_rest) = state.as_chunks::<8>();
-    let (blocks, weight_rest) = weights.as_chunks::<8>();
+fn dot<T: Real>(state: &[T], weights: &[T]) -> T {
+    let mut lanes = [T::zero(); LANES];
+    let (states, state_rest) = state.as_chunks::<LANES>();
+    let (blocks, weight_rest) = weights.as_chunks::<LANES>();
     for (state, weights) in states.iter().zip(blocks) {
-        for lane in 0..8 {
-            lanes[lane] += state[lane].load() * weights[lane];
+        for lane in 0..LANES {
+            lanes[lane] = state[lane].mul_add(weights[lane], lanes[lane]);
         }
     }
-    let rest: T = state_rest.iter().zip(weight_rest).map(|(state, &weight)| state.load() * weight).sum();
+    let rest: T = state_rest.iter().zip(weight_rest).map(|(&state, &weight)| state * weight).sum();
     rest + lanes.iter().copied().sum()
 }
 

@@ -5,35 +5,39 @@
 //!           de += dQ Wg^T + dN Wn^T, dWg += e^T dQ, dWn += e^T dN
 
 use super::{Cpu, sigmoid};
+use crate::device::gemm::{View, gemm};
 use crate::device::{Real, Routing};
 use crate::model::Layout;
 use rayon::prelude::*;
 
+/// Features a task handles at least.
+const FEATURES: usize = 128;
+
 /// experts, gates, noise_scale = ...
-pub fn forward<T: Real>(routing: &mut Routing<Cpu<T>>, parameters: &[T], noise: Option<&[T]>, layout: &Layout) {
+pub fn forward<T: Real>(
+    cpu: &Cpu<T>,
+    routing: &mut Routing<Cpu<T>>,
+    parameters: &[T],
+    noise: Option<&[T]>,
+    layout: &Layout,
+) {
     let (q, c, m) = sizes(layout);
-    let embeddings = &parameters[layout.embeddings.clone()];
-    let gate = &parameters[layout.router_gate.clone()];
-    let noisy = &parameters[layout.router_noise.clone()];
+    let d = layout.architecture.features;
+    let embeddings = View::new(&parameters[layout.embeddings.clone()], d, q);
+    let [mut scores, mut scales] = [(); 2].map(|()| cpu.reals.take(d * c, T::zero()));
+    gemm(&mut scores, embeddings, View::new(&parameters[layout.router_gate.clone()], q, c), false);
+    gemm(&mut scales, embeddings, View::new(&parameters[layout.router_noise.clone()], q, c), false);
     (routing.experts.par_chunks_mut(m))
         .zip(routing.gates.par_chunks_mut(m))
         .zip(routing.noise_scale.par_chunks_mut(m))
-        .zip(embeddings.par_chunks(q))
+        .zip(scores.par_chunks_mut(c).zip(scales.par_chunks_mut(c)))
         .enumerate()
-        .for_each(|(k, (((experts, gates), noise_scale), embedding))| {
-            let mut scores = vec![T::zero(); c];
-            let mut scales = vec![T::zero(); c];
-            for (j, &e) in embedding.iter().enumerate() {
-                for expert in 0..c {
-                    scores[expert] += e * gate[j * c + expert];
-                    scales[expert] += e * noisy[j * c + expert];
-                }
-            }
-            for expert in 0..c {
-                scales[expert] = sigmoid(scales[expert]);
-                if let Some(noise) = noise {
-                    scores[expert] += noise[k * c + expert] * scales[expert];
-                }
+        .with_min_len(FEATURES)
+        .for_each(|(k, (((experts, gates), noise_scale), (scores, scales)))| {
+            scales.iter_mut().for_each(|scale| *scale = sigmoid(*scale));
+            if let Some(noise) = noise {
+                let noise = &noise[k * c..][..c];
+                scores.iter_mut().zip(noise).zip(&*scales).for_each(|((score, &eps), &scale)| *score += eps * scale);
             }
             for slot in 0..m {
                 // Strictly greater, so a tie stays with the lower index.
