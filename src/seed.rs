@@ -3,6 +3,8 @@
 //! A value depends on (seed, purpose, step, index) and on nothing else, so any thread may compute any value in any
 //! order, a resumed run needs no generator state, and a GPU kernel can produce the same bits.
 
+use rayon::prelude::*;
+
 /// What a stream of random numbers is for. Different purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -96,12 +98,27 @@ impl Stream {
         }
     }
 
-    /// Standard normal number `index` of the stream (Box-Muller).
+    /// Standard normal number `index` of the stream.
     pub fn normal(&self, index: u64) -> f64 {
-        let [a, b, c, d] = self.block(index >> 1);
+        let pair = self.normal_pair(index >> 1);
+        if index & 1 == 0 { pair[0] } else { pair[1] }
+    }
+
+    /// The first standard normal numbers of the stream, as many as there are places.
+    pub fn normals(&self, values: &mut [f32]) {
+        // Enough for a task to be worth its start.
+        const TASK: usize = 1 << 10;
+        values.par_chunks_mut(2).enumerate().with_min_len(TASK).for_each(|(index, values)| {
+            values.iter_mut().zip(self.normal_pair(index as u64)).for_each(|(to, value)| *to = value as f32);
+        });
+    }
+
+    /// Numbers 2 x `index` and 2 x `index` + 1 (Box-Muller).
+    fn normal_pair(&self, index: u64) -> [f64; 2] {
+        let [a, b, c, d] = self.block(index);
         let radius = (-2.0 * (1.0 - unit(a, b)).ln()).sqrt();
-        let angle = std::f64::consts::TAU * unit(c, d);
-        if index & 1 == 0 { radius * angle.cos() } else { radius * angle.sin() }
+        let (sine, cosine) = (std::f64::consts::TAU * unit(c, d)).sin_cos();
+        [radius * cosine, radius * sine]
     }
 
     /// Uniform number `index` of the stream in [0, 1), with 53 random bits.
@@ -221,6 +238,14 @@ mod tests {
         assert_ne!(base, Stream::new(1, Purpose::Dropout, 0).bits(0));
         assert_ne!(base, Stream::new(1, Purpose::Noise, 1).bits(0));
         assert_ne!(base, Stream::new(2, Purpose::Noise, 0).bits(0));
+    }
+
+    #[test]
+    fn many_normals_are_those_of_the_stream() {
+        let stream = Stream::new(4, Purpose::Noise, 2);
+        let mut values = vec![0.0; 5001];
+        stream.normals(&mut values);
+        assert!(values.iter().zip(0..).all(|(&value, index)| value == stream.normal(index) as f32));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::config::Metric;
 use crate::train::session::RunSummary;
 use crate::train::{EpochRecord, Observer, RunName, Scores};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,27 @@ const LINE_SECONDS: f64 = 10.0;
 
 pub struct Progress {
     metric: Metric,
+    bars: MultiProgress,
+    runs: Vec<Run>,
+    last_line: Instant,
+}
+
+/// A run under way.
+struct Run {
+    name: RunName,
     bar: Option<ProgressBar>,
-    name: String,
     epochs: usize,
     best: String,
-    last_line: Instant,
 }
 
 impl Progress {
     pub fn new(metric: Metric) -> Self {
-        Progress { metric, bar: None, name: String::new(), epochs: 0, best: "-".into(), last_line: Instant::now() }
+        Progress { metric, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
+    }
+
+    /// A line above the bars.
+    fn say(&self, line: &str) {
+        self.bars.suspend(|| eprintln!("{line}"));
     }
 
     fn score(&self, scores: &Scores) -> String {
@@ -36,43 +47,43 @@ impl Progress {
 
 impl Observer for Progress {
     fn begin(&mut self, run: RunName, done: usize, epochs: usize) {
-        (self.name, self.epochs) = (run.to_string(), epochs);
-        self.best = "-".into();
         if done > 0 {
-            eprintln!("{run}: continuing after epoch {done}");
+            self.say(&format!("{run}: continuing after epoch {done}"));
         }
-        if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::new(epochs as u64);
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = self.bars.add(ProgressBar::new(epochs as u64));
             if let Ok(style) =
                 ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} (at most {eta} left) {msg}")
             {
                 bar.set_style(style.progress_chars("=> "));
             }
-            bar.set_prefix(self.name.clone());
+            bar.set_prefix(run.to_string());
             bar.set_position(done as u64);
             bar.enable_steady_tick(Duration::from_millis(500));
-            self.bar = Some(bar);
-        }
+            bar
+        });
+        self.runs.push(Run { name: run, bar, epochs, best: "-".into() });
     }
 
-    fn epoch(&mut self, record: &EpochRecord) {
+    fn epoch(&mut self, run: RunName, record: &EpochRecord) {
         let name = match self.metric {
             Metric::Accuracy => "accuracy",
             Metric::RocAuc => "ROC-AUC",
             Metric::Loss => "NLL",
         };
-        if record.best {
-            self.best = self.score(&record.validation);
-        }
         let now = self.score(&record.validation);
-        let text = format!("loss {:.4}, validation {name} {now} (best {})", record.train_loss, self.best);
-        match &self.bar {
+        let Some(run) = self.runs.iter_mut().find(|known| known.name == run) else { return };
+        if record.best {
+            run.best.clone_from(&now);
+        }
+        let text = || format!("loss {:.4}, validation {name} {now} (best {})", record.train_loss, run.best);
+        match &run.bar {
             Some(bar) => {
                 bar.set_position(record.epoch as u64);
-                bar.set_message(text);
+                bar.set_message(text());
             }
             None if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS => {
-                eprintln!("{}: epoch {}/{}, {text}", self.name, record.epoch, self.epochs);
+                eprintln!("{}: epoch {}/{}, {}", run.name, record.epoch, run.epochs, text());
                 self.last_line = Instant::now();
             }
             None => {}
@@ -80,24 +91,28 @@ impl Observer for Progress {
     }
 
     fn end(&mut self, summary: &RunSummary) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        self.runs.retain(|run| {
+            let over = run.name == summary.name();
+            if let (true, Some(bar)) = (over, &run.bar) {
+                bar.finish_and_clear();
+            }
+            !over
+        });
         let why = if summary.stopped_early { "no improvement, stopped" } else { "all epochs done" };
-        eprintln!(
+        self.say(&format!(
             "{}: best epoch {} of {} ({why}), {:.1} s",
             summary.name(),
             summary.best_epoch,
             summary.epochs,
             summary.seconds
-        );
+        ));
         if summary.test.nll.is_none() {
-            eprintln!("note: there are no test units, so there is no test score");
+            self.say("note: there are no test units, so there is no test score");
         }
         if summary.validation.nll.is_none() {
-            eprintln!("note: there are no validation units, so the last epoch counts as the best");
+            self.say("note: there are no validation units, so the last epoch counts as the best");
         } else if !summary.learned {
-            eprintln!("note: the model does not predict better than class frequencies yet; train for more epochs");
+            self.say("note: the model does not predict better than class frequencies yet; train for more epochs");
         }
     }
 }

@@ -159,6 +159,13 @@ pub trait Device: Sync {
     fn upload_matrix(&self, values: &[Self::Real], features: usize) -> Result<Self::Matrix>;
     /// Copies back.
     fn download(&self, buffer: &Self::Buffer) -> Result<Vec<Self::Real>>;
+    /// Copies some rows of a rows x `width` array back, in the given order.
+    fn read_rows(&self, values: &mut Vec<Self::Real>, buffer: &Self::Buffer, width: usize, rows: &[u32]) -> Result<()> {
+        let all = self.download(buffer)?;
+        values.clear();
+        values.extend(rows.iter().flat_map(|&row| &all[row as usize * width..][..width]));
+        Ok(())
+    }
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.

@@ -85,10 +85,19 @@ impl<'a, D: Device> Resident<'a, D> {
     ///
     /// # Errors
     /// The device failed.
-    pub fn unit_logits(&mut self, parameters: &D::Buffer, units: &[u32], whole: bool) -> Result<Vec<D::Real>> {
-        let logits = self.logits(parameters)?;
+    pub fn unit_logits(
+        &mut self,
+        out: &mut Vec<D::Real>,
+        parameters: &D::Buffer,
+        units: &[u32],
+        whole: bool,
+    ) -> Result<()> {
+        let logits = self.pass.forward(&self.inputs, parameters, &Randomness::none())?;
         let outputs = self.batch.outputs;
-        let row = |(at, &unit): (usize, &u32)| if whole { unit } else { self.batch.targets[at].0 } as usize;
-        Ok(units.iter().enumerate().map(row).flat_map(|row| &logits[row * outputs..][..outputs]).copied().collect())
+        if whole {
+            return self.device.read_rows(out, logits, outputs, units);
+        }
+        let rows: Vec<u32> = self.batch.targets[..units.len()].iter().map(|&(row, _)| row).collect();
+        self.device.read_rows(out, logits, outputs, &rows)
     }
 }

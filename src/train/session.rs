@@ -10,21 +10,25 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::experiments::recovery::{Recovery, recover};
 use crate::files;
-use crate::model::{Layout, ModelDescription};
+use crate::model::{Layout, MemoryPlan, ModelDescription};
 use crate::report;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Hears of progress. All methods may do nothing.
-pub trait Observer {
+/// Bytes of activations up to which runs are trained side by side.
+const SMALL_RUN: usize = 64 << 20;
+
+/// Hears of progress. All methods may do nothing. Small runs of a session are trained side by side.
+pub trait Observer: Send {
     /// A run begins, or goes on after `done` of `epochs` epochs.
     fn begin(&mut self, run: RunName, done: usize, epochs: usize);
-    /// An epoch is over.
-    fn epoch(&mut self, record: &EpochRecord);
+    /// An epoch of a run is over.
+    fn epoch(&mut self, run: RunName, record: &EpochRecord);
     /// A run is over.
     fn end(&mut self, summary: &RunSummary);
 }
@@ -34,7 +38,7 @@ pub struct Silent;
 
 impl Observer for Silent {
     fn begin(&mut self, _: RunName, _: usize, _: usize) {}
-    fn epoch(&mut self, _: &EpochRecord) {}
+    fn epoch(&mut self, _: RunName, _: &EpochRecord) {}
     fn end(&mut self, _: &RunSummary) {}
 }
 
@@ -185,24 +189,12 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     /// # Errors
     /// [`Error::Interrupted`] after a stop request; anything a run can fail with.
     pub fn run(&self, dataset: &Dataset, root: Option<&Path>, observer: &mut dyn Observer) -> Result<Outcome> {
-        let mut runs = Vec::new();
         let names = self.names();
-        for &name in &names {
-            let path = root.map(|root| self.directory(root, name));
-            let summary = match path.as_deref().map(finished).transpose()?.flatten() {
-                Some(summary) => summary,
-                None => match self.run_prepared(dataset, name, path.as_deref(), observer) {
-                    Ok((summary, _)) => summary,
-                    // What has to be resumed is the whole session, not the seed that was under way.
-                    Err(Error::Interrupted { .. }) => return Err(interrupted(root)),
-                    Err(error) => return Err(error),
-                },
-            };
-            runs.push(summary);
-            if self.stop.load(Ordering::Relaxed) && runs.len() < names.len() {
-                return Err(interrupted(root));
-            }
-        }
+        let observer = Mutex::new(observer);
+        let runs = match self.side_by_side(dataset, &names)? {
+            1 => self.one_by_one(dataset, &names, root, &observer)?,
+            workers => self.in_parallel(dataset, &names, root, &observer, workers)?,
+        };
         let outcome = Outcome {
             dataset: dataset.name.clone(),
             preset: self.config.preset.clone(),
@@ -217,6 +209,103 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok(outcome)
     }
 
+    /// How many runs to train at once. A small one leaves most threads waiting, and does not suffer from a neighbour; as
+    /// results do not depend on threads, the runs may as well have one each.
+    fn side_by_side(&self, dataset: &Dataset, names: &[RunName]) -> Result<usize> {
+        if names.len() == 1 || self.device.copies() {
+            return Ok(1);
+        }
+        let (dataset, _) = datasets::prepare(dataset, self.config, names[0])?;
+        let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+        let bytes = MemoryPlan::new(self.device, &layout, &dataset, self.config).device_bytes();
+        Ok(if bytes <= SMALL_RUN { rayon::current_num_threads().min(names.len()) } else { 1 })
+    }
+
+    fn one_by_one(
+        &self,
+        dataset: &Dataset,
+        names: &[RunName],
+        root: Option<&Path>,
+        observer: &Mutex<&mut dyn Observer>,
+    ) -> Result<Vec<RunSummary>> {
+        let abort = AtomicBool::new(false);
+        let mut runs = Vec::new();
+        for &name in names {
+            runs.push(self.run_named(dataset, name, root, observer, &self.device.name(), &abort)?);
+            if self.stop.load(Ordering::Relaxed) && runs.len() < names.len() {
+                return Err(interrupted(root));
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Every worker has one thread and takes the next run when it is done with one.
+    fn in_parallel(
+        &self,
+        dataset: &Dataset,
+        names: &[RunName],
+        root: Option<&Path>,
+        observer: &Mutex<&mut dyn Observer>,
+        workers: usize,
+    ) -> Result<Vec<RunSummary>> {
+        let device_name = self.device.name();
+        let (next, abort) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = || -> Result<Vec<(usize, Result<RunSummary>)>> {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+            let pool = pool.map_err(|error| Error::Config(format!("cannot start a thread: {error}")))?;
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= names.len() || abort.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed) {
+                    return Ok(done);
+                }
+                let run = pool.install(|| self.run_named(dataset, names[at], root, observer, &device_name, &abort));
+                // One that fails ends the session: the others stop after their epoch.
+                abort.fetch_or(run.is_err(), Ordering::Relaxed);
+                done.push((at, run));
+            }
+        };
+        let found = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect::<Result<Vec<_>>>()
+        })?;
+        let mut found: Vec<_> = found.into_iter().flatten().collect();
+        found.sort_by_key(|(at, _)| *at);
+        // What went wrong says more than that others were stopped for it.
+        if let Some(at) = found.iter().position(|(_, run)| !matches!(run, Ok(_) | Err(Error::Interrupted { .. }))) {
+            found.swap(0, at);
+        }
+        let runs = found.into_iter().map(|(_, run)| run).collect::<Result<Vec<_>>>()?;
+        if runs.len() < names.len() { Err(interrupted(root)) } else { Ok(runs) }
+    }
+
+    /// One run of the session: kept where it is complete, else trained.
+    fn run_named(
+        &self,
+        dataset: &Dataset,
+        name: RunName,
+        root: Option<&Path>,
+        observer: &Mutex<&mut dyn Observer>,
+        device_name: &str,
+        abort: &AtomicBool,
+    ) -> Result<RunSummary> {
+        let path = root.map(|root| self.directory(root, name));
+        if let Some(summary) = path.as_deref().map(finished).transpose()?.flatten() {
+            return Ok(summary);
+        }
+        let (dataset, scaling) = datasets::prepare(dataset, self.config, name)?;
+        let run = Run { name, path: path.as_deref(), device_name, abort };
+        match self.train(&dataset, scaling, run, observer) {
+            Ok((summary, _)) => Ok(summary),
+            // What has to be resumed is the whole session, not the run that was under way.
+            Err(Error::Interrupted { .. }) => Err(interrupted(root)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Every run of the session, in order.
     pub fn names(&self) -> Vec<RunName> {
         let run = &self.config.run;
@@ -225,17 +314,6 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             folds.map(move |fold| RunName { seed, fold })
         };
         (run.seed..).take(run.seeds).flat_map(folds).collect()
-    }
-
-    fn run_prepared(
-        &self,
-        dataset: &Dataset,
-        name: RunName,
-        path: Option<&Path>,
-        observer: &mut dyn Observer,
-    ) -> Result<(RunSummary, Vec<f32>)> {
-        let (dataset, scaling) = datasets::prepare(dataset, self.config, name)?;
-        self.run_one(&dataset, scaling, name, path, observer)
     }
 
     /// Trains once, on a dataset whose split is settled, and returns the summary and the best parameters. `scaling` is
@@ -251,6 +329,19 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         path: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<(RunSummary, Vec<f32>)> {
+        let run = Run { name, path, device_name: &self.device.name(), abort: &AtomicBool::new(false) };
+        self.train(dataset, scaling, run, &Mutex::new(observer))
+    }
+
+    fn train(
+        &self,
+        dataset: &Dataset,
+        scaling: Option<Scaling>,
+        run: Run<'_>,
+        observer: &Mutex<&mut dyn Observer>,
+    ) -> Result<(RunSummary, Vec<f32>)> {
+        let Run { name, path, device_name, abort } = run;
+        let tell = || observer.lock().unwrap_or_else(PoisonError::into_inner);
         let seed = name.seed;
         let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
         let (mut directory, restored) = match path {
@@ -262,7 +353,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         };
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, &layout, self.config, dataset, seed, state)?;
-        observer.begin(name, trainer.progress().epoch, self.config.train.epochs);
+        tell().begin(name, trainer.progress().epoch, self.config.train.epochs);
 
         let start = Instant::now();
         let elapsed = || spent + start.elapsed().as_secs_f64();
@@ -282,8 +373,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         while !trainer.finished() {
             let mut record = trainer.epoch()?;
             record.seconds = elapsed();
-            observer.epoch(&record);
-            let stop = self.stop.load(Ordering::Relaxed) && !trainer.finished();
+            tell().epoch(name, &record);
+            let asked = self.stop.load(Ordering::Relaxed) || abort.load(Ordering::Relaxed);
+            let stop = asked && !trainer.finished();
             if let Some(directory) = &mut directory {
                 directory.log(&record)?;
                 let due = saved.elapsed().as_secs_f64() >= self.config.run.checkpoint_seconds;
@@ -319,7 +411,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             stopped_early: progress.stopped,
             learned: progress.stopping.learned_at.is_some(),
             seconds,
-            device: self.device.name(),
+            device: device_name.to_string(),
             test: trainer.score(test)?,
             validation: trainer.score(&dataset.split.valid)?,
             train: trainer.score(&dataset.split.train)?,
@@ -334,7 +426,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             // Last, because its presence says that the run is complete.
             directory.write("summary.json", &text)?;
         }
-        observer.end(&summary);
+        tell().end(&summary);
         Ok((summary, trainer.best().to_vec()))
     }
 
@@ -358,6 +450,16 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let fold = name.fold.map(|fold| format!("fold-{fold}"));
         root.join([seed, fold].into_iter().flatten().collect::<PathBuf>())
     }
+}
+
+/// One run of a session.
+struct Run<'a> {
+    name: RunName,
+    path: Option<&'a Path>,
+    /// For its summary.
+    device_name: &'a str,
+    /// Set where another run of the session has failed.
+    abort: &'a AtomicBool,
 }
 
 /// The summary of a run that is complete.

@@ -77,6 +77,11 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     first_moment: D::Buffer,
     second_moment: D::Buffer,
     best: Vec<f32>,
+    /// eps of the step at hand, on the host.
+    noise: Vec<f32>,
+    randomness: Randomness<D>,
+    /// Logits that are being scored.
+    logits: Vec<f32>,
 }
 
 impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
@@ -103,6 +108,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             }
         });
         let plan = Plan::new(config, dataset, layout);
+        let noise = layout.architecture.features * layout.architecture.experts;
         Ok(Trainer {
             device,
             layout,
@@ -119,6 +125,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             first_moment: device.upload(&state.first_moment)?,
             second_moment: device.upload(&state.second_moment)?,
             best: state.best,
+            noise: vec![0.0; noise],
+            randomness: Randomness { noise: Some(device.zeros(noise)?), dropout: None },
+            logits: Vec::new(),
         })
     }
 
@@ -170,7 +179,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             &self.chance,
         );
         if best {
-            self.best = self.device.download(&self.parameters)?;
+            self.device.read(&mut self.best, &self.parameters)?;
         }
         self.progress.stopped = stop;
         self.progress.epoch += 1;
@@ -184,7 +193,8 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn score(&mut self, units: &[u32]) -> Result<Scores> {
         let parameters = self.device.upload(&self.best)?;
         if self.whole_graph() {
-            let logits = self.train()?.unit_logits(&parameters, units, true)?;
+            let mut logits = Vec::new();
+            self.train()?.unit_logits(&mut logits, &parameters, units, true)?;
             return Ok(Scores::new(&self.batches.dataset.labels, units, &logits));
         }
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
@@ -192,7 +202,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let mut logits = Vec::new();
         for units in self.portions(units) {
             let mut resident = Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?;
-            logits.extend(resident.unit_logits(&parameters, units, false)?);
+            let mut found = Vec::new();
+            resident.unit_logits(&mut found, &parameters, units, false)?;
+            logits.extend(found);
         }
         Ok(Scores::new(&self.batches.dataset.labels, units, &logits))
     }
@@ -282,6 +294,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     }
 
     fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
+        if self.config.train.batch_size == 0 {
+            return self.step(&self.batches.dataset.split.train, 1, learning_rate);
+        }
         let mut total = 0.0;
         let batches = self.epoch_batches(self.progress.epoch);
         let count = batches.len();
@@ -315,7 +330,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
 
     fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {
         let train = &self.config.train;
-        let randomness = self.randomness()?;
+        self.draw()?;
         self.train()?;
         if batches > 1 && !self.whole_graph() {
             let batch = self.batches.holding(units);
@@ -326,7 +341,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             resident.retarget(self.batches.whole(units))?;
         }
         self.device.clear(&mut self.gradient)?;
-        let loss = resident.gradient(&mut self.gradient, &self.parameters, &randomness)?;
+        let loss = resident.gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
         let norm = self.device.norm(&self.gradient)?;
         if !(loss.is_finite() && norm.is_finite()) {
             return Err(self.diverged(&format!("loss {loss}, gradient norm {norm}")));
@@ -346,15 +361,16 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     }
 
     /// Noise and dropout of the next step.
-    fn randomness(&self) -> Result<Randomness<D>> {
-        let a = &self.layout.architecture;
+    fn draw(&mut self) -> Result<()> {
         let stream = |purpose| Stream::new(self.seed, purpose, self.progress.step as u32);
-        let noise = stream(Purpose::Noise);
-        let noise: Vec<f32> = (0..a.features * a.experts).map(|at| noise.normal(at as u64) as f32).collect();
+        stream(Purpose::Noise).normals(&mut self.noise);
+        if let Some(noise) = &mut self.randomness.noise {
+            self.device.write(noise, &self.noise)?;
+        }
         let (rate, place) = (self.config.train.dropout, self.config.train.dropout_place);
         let active = rate > 0.0 && place != DropoutPlace::None;
-        let dropout = active.then(|| Dropout { place, rate, stream: stream(Purpose::Dropout) });
-        Ok(Randomness { noise: Some(self.device.upload(&noise)?), dropout })
+        self.randomness.dropout = active.then(|| Dropout { place, rate, stream: stream(Purpose::Dropout) });
+        Ok(())
     }
 
     fn validate(&mut self) -> Result<Scores> {
@@ -372,7 +388,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let Some(resident) = (if whole { &mut self.train } else { &mut self.valid }) else {
             return Ok(Scores::default());
         };
-        let logits = resident.unit_logits(&self.parameters, units, whole)?;
-        Ok(Scores::new(&dataset.labels, units, &logits))
+        resident.unit_logits(&mut self.logits, &self.parameters, units, whole)?;
+        Ok(Scores::new(&dataset.labels, units, &self.logits))
     }
 }

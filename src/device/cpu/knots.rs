@@ -6,8 +6,10 @@
 //! feature at a time, so that one table at a time is in use. Deterministic: sums over nodes are taken in stretches that
 //! depend on sizes only.
 
+use super::element::Element;
 use super::inputs::{InputFeatures, SparseColumns};
 use super::panels::{Panel, Panels};
+use super::pool::Loan;
 use super::{Cpu, CpuInputs, chunks, simd};
 use crate::device::{Dropout, DropoutPlace, Real, Responses, Routing};
 use crate::knots::Tables;
@@ -104,22 +106,22 @@ fn respond<T: Real>(
 ) {
     responses.panels_mut().for_each(|Panel { first, width, data }| {
         data.par_chunks_mut(TILE * TILES * width).enumerate().for_each(|(task, rows)| {
-            let mut tile = cpu.reals.take(TILE * width, T::zero());
+            let mut tile = Tile::new(cpu, features, dropout, [first, width, d]);
             for (part, out) in rows.chunks_mut(TILE * width).enumerate() {
-                let (start, count) = ((task * TILES + part) * TILE, out.len() / width);
-                load_tile(&mut tile, features, [start, count], [first, width], dropout, d);
+                let count = out.len() / width;
                 simd(
                     #[inline(always)]
                     || {
+                        tile.load((task * TILES + part) * TILE, count);
                         for c in 0..width {
                             let (combination, lines) = tables.feature(first + c);
                             let factor = feature_factor::<T>(dropout, first + c);
-                            for (group, x) in tile[c * TILE..][..TILE].as_chunks::<LANES>().0.iter().enumerate() {
+                            for group in (0..count).step_by(LANES) {
+                                let x = tile.points(c, group);
                                 let pieces = combination.pieces_of(x);
-                                let rows = out.chunks_exact_mut(width).skip(group * LANES).take(LANES);
-                                for ((row, &piece), &x) in rows.zip(&pieces).zip(x) {
-                                    let [slope, intercept] = lines[piece as usize];
-                                    row[c] = (slope * x + intercept) * factor;
+                                for lane in 0..LANES.min(count - group) {
+                                    let [slope, intercept] = lines[pieces[lane] as usize];
+                                    out[(group + lane) * width + c] = (slope * x[lane] + intercept) * factor;
                                 }
                             }
                         }
@@ -144,24 +146,24 @@ fn sum_up<T: Real>(
     let mut partial = cpu.copies.filled(rows.div_ceil(job_rows) * sums.len(), [[0.0; 2]; COPIES]);
     partial.par_chunks_mut(sums.len()).enumerate().for_each(|(job, sums)| {
         for Panel { first, width, data } in d_responses.panels_in_order() {
-            let mut tile = cpu.reals.take(TILE * width, T::zero());
+            let mut tile = Tile::new(cpu, features, dropout, [first, width, d]);
             for start in (job * job_rows..((job + 1) * job_rows).min(rows)).step_by(TILE) {
                 let count = TILE.min(rows - start);
-                load_tile(&mut tile, features, [start, count], [first, width], dropout, d);
                 let g = &data[start * width..(start + count) * width];
                 simd(
                     #[inline(always)]
                     || {
+                        tile.load(start, count);
                         for c in 0..width {
                             let (combination, _) = tables.feature(first + c);
                             let sums = &mut sums[(first + c) * stride..][..stride];
-                            for (group, x) in tile[c * TILE..][..TILE].as_chunks::<LANES>().0.iter().enumerate() {
+                            for group in (0..count).step_by(LANES) {
+                                let x = tile.points(c, group);
                                 let pieces = combination.pieces_of(x);
-                                let rows = g.chunks_exact(width).skip(group * LANES).take(LANES);
-                                for (r, ((row, &piece), x)) in rows.zip(&pieces).zip(x).enumerate() {
-                                    let g = row[c].widen();
-                                    let sum = &mut sums[piece as usize][r % COPIES];
-                                    *sum = [sum[0] + g * x.widen(), sum[1] + g];
+                                for lane in 0..LANES.min(count - group) {
+                                    let g = g[(group + lane) * width + c].widen();
+                                    let sum = &mut sums[pieces[lane] as usize][lane % COPIES];
+                                    *sum = [sum[0] + g * x[lane].widen(), sum[1] + g];
                                 }
                             }
                         }
@@ -178,37 +180,72 @@ fn sum_up<T: Real>(
     }
 }
 
-/// x of `count` nodes from `start`, columns `first`..first + width of X, after dropout: tile[c * TILE + r].
-#[inline(always)]
-fn load_tile<T: Real>(
-    tile: &mut [T],
-    features: &InputFeatures,
-    [start, count]: [usize; 2],
-    [first, width]: [usize; 2],
-    dropout: Option<&Dropout>,
-    d: usize,
-) {
-    simd(
-        #[inline(always)]
-        || {
-            for c in 0..width {
-                features.load(first + c, start, d, &mut tile[c * TILE..][..count]);
-            }
-            let Some(dropout) = dropout.filter(|dropout| dropout.place == DropoutPlace::Input) else { return };
-            let (threshold, scale) = (dropout.threshold(), T::from_f64(dropout.scale()));
-            let mut words = [0u32; TILE];
-            for r in 0..count {
-                for portion in (0..width).step_by(TILE) {
-                    let words = &mut words[..TILE.min(width - portion)];
-                    dropout.stream.fill(((start + r) * d + first + portion) as u64, words);
-                    for (c, &word) in words.iter().enumerate() {
-                        let x = &mut tile[(portion + c) * TILE + r];
-                        *x = if word < threshold { T::zero() } else { *x * scale };
+/// x of some nodes, a column of X after the other.
+struct Tile<'a, T> {
+    /// width x TILE.
+    values: Loan<'a, T>,
+    /// Random words of the elements, row by row; none without dropout of inputs.
+    words: Option<Loan<'a, u32>>,
+    features: &'a InputFeatures,
+    dropout: Option<&'a Dropout>,
+    /// First column, number of columns, and d.
+    columns: [usize; 3],
+}
+
+impl<'a, T: Real> Tile<'a, T> {
+    fn new(cpu: &'a Cpu<T>, features: &'a InputFeatures, dropout: Option<&'a Dropout>, columns: [usize; 3]) -> Self {
+        let dropout = dropout.filter(|dropout| dropout.place == DropoutPlace::Input);
+        let size = columns[1] * TILE;
+        let words = dropout.map(|_| cpu.words.take(size, 0));
+        // Points behind the last node are looked up too: they must be numbers.
+        Tile { values: cpu.reals.filled(size, T::zero()), words, features, dropout, columns }
+    }
+
+    /// Fetches `count` nodes from `start` on.
+    #[inline(always)]
+    fn load(&mut self, start: usize, count: usize) {
+        let [first, width, d] = self.columns;
+        for r in 0..count {
+            let at = (start + r) * d + first;
+            match self.features {
+                InputFeatures::Dense(x) => {
+                    let row = &x[at..at + width];
+                    for c in 0..width {
+                        self.values[c * TILE + r] = T::from_f32(row[c]);
                     }
                 }
+                InputFeatures::Half(x) => {
+                    let row = &x[at..at + width];
+                    for c in 0..width {
+                        self.values[c * TILE + r] = Element::load(row[c]);
+                    }
+                }
+                InputFeatures::Sparse(_) => {}
             }
-        },
-    );
+        }
+        let (Some(dropout), Some(words)) = (self.dropout, &mut self.words) else { return };
+        if width == d {
+            dropout.stream.fill((start * d) as u64, &mut words[..count * width]);
+        } else {
+            for r in 0..count {
+                dropout.stream.fill(((start + r) * d + first) as u64, &mut words[r * width..][..width]);
+            }
+        }
+        let (threshold, scale) = (dropout.threshold(), T::from_f64(dropout.scale()));
+        for r in 0..count {
+            let words = &words[r * width..][..width];
+            for c in 0..width {
+                let x = &mut self.values[c * TILE + r];
+                *x = if words[c] < threshold { T::zero() } else { *x * scale };
+            }
+        }
+    }
+
+    /// x of column c, for [`LANES`] nodes.
+    #[inline(always)]
+    fn points(&self, c: usize, group: usize) -> &[T; LANES] {
+        &self.values[c * TILE..][..TILE].as_chunks().0[group / LANES]
+    }
 }
 
 /// x of a non-zero after dropout.

@@ -51,6 +51,7 @@ pub struct Cpu<T> {
     pairs: Pool<[f64; 2]>,
     copies: Pool<[[f64; 2]; knots::COPIES]>,
     places: Pool<usize>,
+    words: Pool<u32>,
     halves: Pool<f16>,
     bfloats: Pool<bf16>,
 }
@@ -172,6 +173,12 @@ impl<T: Real> Device for Cpu<T> {
 
     fn download(&self, buffer: &Vec<T>) -> Result<Vec<T>> {
         Ok(buffer.clone())
+    }
+
+    fn read_rows(&self, values: &mut Vec<T>, buffer: &Vec<T>, width: usize, rows: &[u32]) -> Result<()> {
+        values.clear();
+        values.extend(rows.iter().flat_map(|&row| &buffer[row as usize * width..][..width]));
+        Ok(())
     }
 
     fn download_matrix(&self, matrix: &Panels<T>) -> Result<Vec<T>> {
