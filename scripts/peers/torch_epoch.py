@@ -158,13 +158,16 @@ class Table:
     """Distinct values of every feature (d x widest, zero-padded) and the place there of each element of X^T."""
 
     def __init__(self, features):
-        columns = [np.unique(row.numpy(), return_inverse=True) for row in features]
+        columns = []
+        for k, row in enumerate(features):
+            columns.append(np.unique(row.numpy(), return_inverse=True))
+            distinct = len(columns[-1][0])
+            if distinct > max(2, LARGEST_TABLE_SHARE * len(row)):
+                raise ValueError(
+                    f"feature {k} has {distinct} distinct values on {len(row)} nodes: a table saves nothing, "
+                    "use --variant routed or classes"
+                )
         width = max(len(values) for values, _ in columns)
-        if width > max(2, LARGEST_TABLE_SHARE * features.shape[1]):
-            raise ValueError(
-                f"a feature has {width} distinct values on {features.shape[1]} nodes: a table saves nothing, "
-                "use --variant routed or classes"
-            )
         self.values = torch.zeros(len(columns), width, dtype=features.dtype)
         self.place = torch.empty(features.shape, dtype=torch.int64)
         for k, (values, inverse) in enumerate(columns):
