@@ -1,14 +1,16 @@
 //! The road from raw files to a store: `cargo bench --bench data`.
 //!
-//! Edges to compressed rows (the answer is held against a naive count first), text to numbers, and opening a store.
+//! Edges to compressed rows (the answer is held against a naive count first), text to numbers, orders of nodes and what
+//! they do for propagation, and opening a store.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use harmonia::datasets::generate::{Generator, like};
 use harmonia::datasets::text;
-use harmonia::graph::{Direction, Graph};
+use harmonia::graph::{Direction, Graph, Reorder};
 use harmonia::store;
+use rayon::prelude::*;
 
 /// Of ogbn-products: 6.2 million rows of edges, unless `HARMONIA_BENCH_SCALE` says otherwise (1 is all of it).
 fn scale() -> f64 {
@@ -59,6 +61,69 @@ fn parsing(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Columns of the state that is propagated.
+const COLUMNS: usize = 48;
+/// Rows of one piece of work.
+const ROWS: usize = 256;
+
+/// out = M state for M = D^-1 A, a row of `COLUMNS` numbers a node; rows without neighbours are zero.
+fn propagate(out: &mut [f32], graph: &Graph, state: &[f32]) {
+    let (row_ptr, col_idx) = (&graph.adjacency().row_ptr[..], &graph.adjacency().col_idx[..]);
+    out.par_chunks_mut(ROWS * COLUMNS).enumerate().for_each(|(chunk, rows)| {
+        for (at, row) in rows.chunks_exact_mut(COLUMNS).enumerate() {
+            let i = chunk * ROWS + at;
+            let neighbours = &col_idx[row_ptr[i] as usize..row_ptr[i + 1] as usize];
+            let mut sum = [0f32; COLUMNS];
+            for &j in neighbours {
+                let from = &state[j as usize * COLUMNS..][..COLUMNS];
+                sum.iter_mut().zip(from).for_each(|(sum, from)| *sum += from);
+            }
+            let scale = 1.0 / neighbours.len().max(1) as f32;
+            row.iter_mut().zip(sum).for_each(|(row, sum)| *row = sum * scale);
+        }
+    });
+}
+
+/// How long an order takes to find, and one step of propagation in it.
+fn order(criterion: &mut Criterion) {
+    let shape = like("ogbn-products").unwrap().scaled(scale()).unwrap();
+    let edges = Generator::new(shape, 0).unwrap().edges();
+    let source = Graph::from_edges(shape.nodes, &edges, None, Direction::Undirected).unwrap();
+    drop(edges);
+    // Whole numbers below 8: sums of them are exact in any order.
+    let state = |original: usize, k: usize| ((original * 31 + k * 7) % 8) as f32;
+    let mut out = vec![0f32; shape.nodes * COLUMNS];
+    let mut expected = Vec::new();
+    let mut group = criterion.benchmark_group("order");
+    group.sample_size(10);
+    for method in [None, Some(Reorder::Degree), Some(Reorder::Breadth), Some(Reorder::Communities)] {
+        let find = |method: Reorder| method.order(&source, &[0, shape.nodes]).unwrap();
+        let order = method.map_or((0..shape.nodes as u32).collect(), find);
+        let graph = source.renumbered(&order).unwrap();
+        let values = |&node: &u32| (0..COLUMNS).map(move |k| state(node as usize, k));
+        let state: Vec<f32> = order.iter().flat_map(values).collect();
+        propagate(&mut out, &graph, &state);
+        let mut by_source = vec![0f32; out.len()];
+        for (row, &node) in out.chunks_exact(COLUMNS).zip(&order) {
+            by_source[node as usize * COLUMNS..][..COLUMNS].copy_from_slice(row);
+        }
+        if expected.is_empty() {
+            expected = by_source;
+        } else {
+            assert!(by_source == expected, "{method:?} gives other numbers");
+        }
+        let name = method.map_or("none", Reorder::name);
+        group.throughput(Throughput::Elements(graph.directed_edges() as u64));
+        if let Some(method) = method {
+            group.bench_function(format!("find {name}"), |bencher| bencher.iter_with_large_drop(|| find(method)));
+        }
+        group.bench_function(format!("propagate in {name}"), |bencher| {
+            bencher.iter(|| propagate(&mut out, &graph, &state));
+        });
+    }
+    group.finish();
+}
+
 fn opening(criterion: &mut Criterion) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("store");
@@ -66,7 +131,7 @@ fn opening(criterion: &mut Criterion) {
     let generator = Generator::new(shape, 0).unwrap();
     let watch = harmonia::datasets::convert::Watch::new(&|_| ());
     let made = harmonia::datasets::generate::made::Made::new(generator, false, &watch).unwrap();
-    harmonia::datasets::generate::made::write_store(made, "bench", &path, false, &watch).unwrap();
+    harmonia::datasets::generate::made::write_store(made, "bench", &path, Default::default(), &watch).unwrap();
     assert_eq!(store::Store::open(&path).unwrap().counts().nodes, shape.nodes);
     let mut group = criterion.benchmark_group("store");
     group.bench_function("open", |bencher| bencher.iter(|| store::Store::open(&path).unwrap()));
@@ -76,5 +141,5 @@ fn opening(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, rows, parsing, opening);
+criterion_group!(benches, rows, parsing, order, opening);
 criterion_main!(benches);

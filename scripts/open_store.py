@@ -23,6 +23,8 @@ def main(directory):
     features = arrays["features"] if "features" in arrays else arrays["features_val"]
     print(f"{meta['name']}: {meta['level']} task, {meta['classes']} classes")
     print(f"{len(arrays['row_ptr']) - 1} nodes, {len(arrays['col_idx'])} directed edges, {features.size} feature values")
+    if "node_order" in arrays:
+        print(f"nodes were reordered ({meta.get('node_order', 'method unknown')}): node 0 is {arrays['node_order'][0]} in the source")
     for name, array in arrays.items():
         print(f"  {name:<13} {array.dtype!s:<8} {'x'.join(map(str, array.shape))}")
 

@@ -4,9 +4,9 @@
 
 use super::archive::Archive;
 use super::catalogue::Format;
-use super::{Dataset, heterophilous, igb, ogb, planetoid, smiles, table, tudataset};
+use super::{Dataset, Level, heterophilous, igb, ogb, planetoid, smiles, table, tudataset};
 use crate::error::{Error, Result};
-use crate::graph::{Direction, Graph};
+use crate::graph::{Direction, Graph, Reorder};
 use crate::store::{ArrayWriter, Counts, Description, Source, Writer};
 use half::f16;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub struct Options {
     pub undirected: bool,
     /// Keep dense features in half precision.
     pub half: bool,
+    /// Order of the nodes, where it is not that of the source.
+    pub reorder: Option<Reorder>,
     /// TUDataset: which columns.
     pub node_features: tudataset::NodeFeatures,
     /// SMILES: which columns.
@@ -38,6 +40,7 @@ impl Options {
         let mut words = Vec::new();
         words.extend(self.undirected.then(|| "undirected".to_string()));
         words.extend(self.half.then(|| "f16".to_string()));
+        words.extend(self.reorder.map(|method| format!("reorder {}", method.name())));
         if self.node_features != tudataset::NodeFeatures::Default {
             words.push(format!("features {:?}", self.node_features).to_lowercase());
         }
@@ -119,15 +122,15 @@ pub fn convert(format: Format, input: &Path, target: &Path, options: &Options, w
             (table::load(&options.name, &tables)?, Vec::new())
         }
     };
-    watch.step("writing");
-    write(dataset, target, &options)?;
+    write(dataset, target, &options, watch)?;
     let place =
         |row: &smiles::Skipped| format!("{}: line {}: `{}`: {}", input.display(), row.line, row.smiles, row.reason);
     let skipped = skipped.iter().map(place).collect();
     Ok(Converted { skipped })
 }
 
-fn write(mut dataset: Dataset, target: &Path, options: &Options) -> Result<()> {
+fn write(mut dataset: Dataset, target: &Path, options: &Options, watch: &Watch) -> Result<()> {
+    watch.step("writing");
     dataset.name.clone_from(&options.name);
     if options.undirected {
         dataset.graph = dataset.graph.undirected()?;
@@ -136,6 +139,9 @@ fn write(mut dataset: Dataset, target: &Path, options: &Options) -> Result<()> {
     dataset.features = std::sync::Arc::new(if options.half { features.halved()? } else { features });
     let mut writer = Writer::create(target)?;
     writer.dataset(&dataset)?;
+    if let Some(method) = options.reorder {
+        reorder(&mut writer, method, dataset.graph.clone(), &dataset.graph_ptr, dataset.level, watch)?;
+    }
     writer.finish(Description { source: options.source.clone(), ..Description::of(&dataset) })
 }
 
@@ -183,11 +189,30 @@ impl NodeTask {
             symmetric: options.undirected.then_some(true),
             ..Description::default()
         };
-        drop(graph);
+        match options.reorder {
+            Some(method) => reorder(&mut writer, method, graph, &[0, self.nodes], Level::Node, watch)?,
+            None => drop(graph),
+        }
         watch.step("checking");
         writer.finish(description)?;
         Ok(Converted::default())
     }
+}
+
+/// Puts the nodes of a store in another order, once everything else is written.
+pub(super) fn reorder(
+    writer: &mut Writer,
+    method: Reorder,
+    graph: Graph,
+    graph_ptr: &[usize],
+    level: Level,
+    watch: &Watch,
+) -> Result<()> {
+    watch.step("ordering nodes");
+    let order = method.order(&graph, graph_ptr)?;
+    // From here on the files are enough.
+    drop(graph);
+    writer.renumber(method, &order, level, watch)
 }
 
 /// Writes numbers in the precision of the array.

@@ -5,6 +5,7 @@
 
 use super::Features;
 use super::synthetic::Truth;
+use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Split};
 use serde::{Deserialize, Serialize};
@@ -129,6 +130,15 @@ impl Labels {
     }
 }
 
+/// Where nodes stood before they were reordered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeOrder {
+    /// How they were reordered, in a word; empty where nobody said.
+    pub method: String,
+    /// Number of each node in the source; every node occurs once.
+    pub original: Array<u32>,
+}
+
 /// A task ready to train on.
 #[derive(Clone, Debug)]
 pub struct Dataset {
@@ -154,6 +164,8 @@ pub struct Dataset {
     pub class_names: Vec<String>,
     /// Names of the nodes; empty where they have none.
     pub node_names: Vec<String>,
+    /// The numbers that people know the nodes by, where they are others; see [`Dataset::original_id`].
+    pub node_order: Option<NodeOrder>,
     /// The generator behind a synthetic dataset.
     pub truth: Option<Truth>,
 }
@@ -211,6 +223,7 @@ impl Dataset {
             feature_names: Vec::new(),
             class_names: Vec::new(),
             node_names: Vec::new(),
+            node_order: None,
             truth: None,
         }
     }
@@ -312,6 +325,23 @@ impl Dataset {
     /// Nodes of one graph.
     pub fn graph_nodes(&self, graph: usize) -> Range<usize> {
         self.graph_ptr[graph]..self.graph_ptr[graph + 1]
+    }
+
+    /// The number of a node in the source of the dataset: what is shown to people.
+    pub fn original_id(&self, node: usize) -> usize {
+        self.node_order.as_ref().map_or(node, |order| order.original[node] as usize)
+    }
+
+    /// Labelled units in the order of the source, so that what is drawn by seed does not depend on how nodes are kept.
+    pub(super) fn labelled_units(&self) -> Vec<u32> {
+        let mut units: Vec<u32> = (0..self.units() as u32).collect();
+        if let (Some(order), Level::Node) = (&self.node_order, self.level) {
+            for (node, &original) in order.original.iter().enumerate() {
+                units[original as usize] = node as u32;
+            }
+        }
+        units.retain(|&unit| self.labels.is_labelled(unit as usize));
+        units
     }
 
     /// Number of labelled units: nodes or graphs.

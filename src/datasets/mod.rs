@@ -28,7 +28,7 @@ mod tarball;
 pub mod text;
 pub mod tudataset;
 
-pub use dataset::{Dataset, Labels, Level, Objective, UNLABELLED};
+pub use dataset::{Dataset, Labels, Level, NodeOrder, Objective, UNLABELLED};
 pub use features::{Features, SparseRows, Values};
 pub use locate::DATA_VARIABLE;
 pub use normalise::{Normalise, Scaling};

@@ -104,23 +104,19 @@ impl SplitRule {
             })?,
             (SplitRule::Fold { folds, fold }, _) => fold_of(dataset, folds, fold, seed)?,
             (SplitRule::PerClass { train, valid, test }, Labels::Classes { ids, .. }) => {
-                Split::per_class(ids, train, valid, test, seed)?
+                Split::per_class(&dataset.labelled_units(), ids, train, valid, test, seed)?
             }
             (SplitRule::PerClass { .. }, Labels::Multi { .. }) => {
                 return Err(Error::Config("data.split: per-class needs one class a unit; this is multi-label".into()));
             }
-            (SplitRule::Fractions(parts), labels) => {
-                let units: Vec<u32> = (0..dataset.units() as u32).filter(|&i| labels.is_labelled(i as usize)).collect();
-                Split::fractions(&units, parts, seed)
-            }
+            (SplitRule::Fractions(parts), _) => Split::fractions(&dataset.labelled_units(), parts, seed),
         };
         dataset.check_split(&dataset.split)
     }
 }
 
 fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Split> {
-    let labels = &dataset.labels;
-    let units: Vec<u32> = (0..dataset.units() as u32).filter(|&unit| labels.is_labelled(unit as usize)).collect();
+    let (labels, units) = (&dataset.labels, dataset.labelled_units());
     if units.len() < folds {
         return Err(Error::Data(format!(
             "{} labelled nodes or graphs cannot be dealt to {folds} folds (which is how data without a split of its own is \

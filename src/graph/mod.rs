@@ -1,10 +1,12 @@
 //! Graphs: compressed sparse rows ([`Csr`]), the adjacency a user gives ([`Graph`]), the random walk the model runs
-//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]) and train/validation/test splits ([`Split`]).
+//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]), orders of nodes that are kind to caches ([`Reorder`])
+//! and train/validation/test splits ([`Split`]).
 
 mod adjacency;
 mod build;
 mod csr;
 mod node_weights;
+mod reorder;
 mod splits;
 mod transition;
 
@@ -12,5 +14,7 @@ pub use adjacency::{Direction, Graph};
 pub(crate) use adjacency::{check_entries, check_offsets};
 pub use csr::Csr;
 pub use node_weights::NodeWeights;
+pub use reorder::Reorder;
+pub(crate) use reorder::{places, renumbered_offsets, renumbered_rows};
 pub use splits::Split;
 pub use transition::{Transition, Walk};

@@ -20,15 +20,21 @@ impl Split {
         self.train.is_empty() && self.valid.is_empty() && self.test.is_empty()
     }
 
-    /// `per_class` units of each class to train on, then `valid` and `test` of the rest. Units whose class is
-    /// `u32::MAX` have no label and are left out.
+    /// Of `units`, whose classes are in `classes`: `per_class` of each class to train on, then `valid` and `test` of the
+    /// rest.
     ///
     /// # Errors
     /// A class with too few units, or too few left over.
-    pub fn per_class(classes: &[u32], per_class: usize, valid: usize, test: usize, seed: u64) -> Result<Split> {
-        let labelled: Vec<u32> = (0..classes.len() as u32).filter(|&i| classes[i as usize] != u32::MAX).collect();
-        let class_count = labelled.iter().map(|&i| classes[i as usize] as usize + 1).max().unwrap_or(0);
-        let order = shuffled(&labelled, seed);
+    pub fn per_class(
+        units: &[u32],
+        classes: &[u32],
+        per_class: usize,
+        valid: usize,
+        test: usize,
+        seed: u64,
+    ) -> Result<Split> {
+        let class_count = units.iter().map(|&unit| classes[unit as usize] as usize + 1).max().unwrap_or(0);
+        let order = shuffled(units, seed);
         let mut taken = vec![0; class_count];
         let (mut train, mut rest) = (Vec::new(), Vec::new());
         for unit in order {
@@ -130,16 +136,18 @@ mod tests {
     #[test]
     fn per_class_takes_the_same_number_of_each() {
         let classes: Vec<u32> = (0..100).map(|i| if i < 70 { 0 } else { 1 }).collect();
-        let split = Split::per_class(&classes, 10, 20, 30, 1).unwrap();
+        let units: Vec<u32> = (0..100).collect();
+        let draw = |train, valid, test| Split::per_class(&units, &classes, train, valid, test, 1);
+        let split = draw(10, 20, 30).unwrap();
         split.check(100).unwrap();
         let ones = split.train.iter().filter(|&&i| classes[i as usize] == 1).count();
         assert_eq!((split.train.len(), ones, split.valid.len(), split.test.len()), (20, 10, 20, 30));
-        assert!(Split::per_class(&classes, 40, 0, 0, 1).unwrap_err().to_string().contains("class 1 has only 30"));
-        assert!(Split::per_class(&classes, 10, 50, 50, 1).unwrap_err().to_string().contains("80 units are left"));
-        assert!(Split::per_class(&classes, 1, usize::MAX, 1, 1).is_err());
-        // Units without a label are in no part.
+        assert!(draw(40, 0, 0).unwrap_err().to_string().contains("class 1 has only 30"));
+        assert!(draw(10, 50, 50).unwrap_err().to_string().contains("80 units are left"));
+        assert!(draw(1, usize::MAX, 1).is_err());
+        // Units that were not given, for want of a label, are in no part.
         let classes = [0, u32::MAX, 1, 0, 1, u32::MAX, 0, 1];
-        let split = Split::per_class(&classes, 2, 1, 1, 3).unwrap();
+        let split = Split::per_class(&[0, 2, 3, 4, 6, 7], &classes, 2, 1, 1, 3).unwrap();
         assert!([&split.train, &split.valid, &split.test].into_iter().flatten().all(|&i| i != 1 && i != 5));
     }
 

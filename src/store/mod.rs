@@ -14,6 +14,7 @@
 //! | `splits.npy` | splits x units | u8 | instead of those, for several: 1 train, 2 validation, 3 test, 0 none |
 //! | `graph_ptr.npy` | graphs + 1 | integer | optional; first node of each graph |
 //! | `node_names.txt` | | text | optional; one name a line |
+//! | `node_order.npy` | n | integer | optional; number of each node in the source, where nodes were reordered |
 //!
 //! Arrays are in C order and little-endian; floats are f16, f32 or f64 (integers will do), integers of any width. An
 //! undirected edge is stored in both rows; row i lists the nodes that node i reads from; self-loops are allowed. The
@@ -24,12 +25,14 @@
 //!
 //! `meta.json`: `format` ("harmonia-store"), `version` (1 or 2), `name`, `level` ("node" or "graph"), `classes`, and
 //! optionally `multi_label`, `feature_names`, `class_names`; stores that we write also say how large they are
-//! (`counts`), whether every edge is stored both ways (`symmetric`), how many edges the source listed (`edge_rows`),
-//! where they come from (`source`, `generator`) and the SHA-256 of every file (`checksums`).
+//! (`counts`), whether every edge is stored both ways (`symmetric`), how many edges the source listed (`edge_rows`), by
+//! which method nodes were reordered (`node_order`), where they come from (`source`, `generator`) and the SHA-256 of every
+//! file (`checksums`).
 
 mod checked;
 mod map;
 mod reader;
+mod renumber;
 mod writer;
 
 pub(crate) use map::map as map_file;
@@ -43,7 +46,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Every array a store may hold.
-const ARRAYS: [&str; 13] = [
+const ARRAYS: [&str; 14] = [
     "row_ptr.npy",
     "col_idx.npy",
     "edge_weights.npy",
@@ -57,8 +60,10 @@ const ARRAYS: [&str; 13] = [
     "test.npy",
     "splits.npy",
     "graph_ptr.npy",
+    NODE_ORDER,
 ];
 const NODE_NAMES: &str = "node_names.txt";
+const NODE_ORDER: &str = "node_order.npy";
 
 const FORMAT: &str = "harmonia-store";
 /// What is written; version 1 had no sparse features and no description beyond its classes.
@@ -89,6 +94,9 @@ pub struct Meta {
     /// Edges the source listed, before merging and mirroring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_rows: Option<u64>,
+    /// How its nodes were reordered; `node_order.npy` says which was which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_order: Option<String>,
     /// Files it was converted from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,

@@ -1,12 +1,12 @@
 //! Opens a store: sizes, types and offsets at once, every entry before it is used, checksums on request.
 
 use super::map::MappedArray;
-use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, PARTS, StoredLevel, VERSION, checked};
+use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, StoredLevel, VERSION, checked};
 use crate::array::Array;
-use crate::datasets::{Dataset, Features, Labels, Level, SparseRows, UNLABELLED, Values};
+use crate::datasets::{Dataset, Features, Labels, Level, NodeOrder, SparseRows, UNLABELLED, Values};
 use crate::error::{Error, Result, one_line, suggestion};
 use crate::files;
-use crate::graph::{Csr, Graph, Split, check_entries, check_offsets};
+use crate::graph::{Csr, Graph, Split, check_entries, check_offsets, places};
 use std::path::{Path, PathBuf};
 
 /// A store whose sizes, types and offsets fit together; its edges and features have not been read yet.
@@ -20,6 +20,7 @@ pub struct Store {
     labels: Labels,
     level: Level,
     splits: Vec<Split>,
+    node_order: Option<Array<u32>>,
 }
 
 /// One file of a store held against its checksum.
@@ -83,8 +84,9 @@ impl Store {
         };
         let labels = labels(&file("labels.npy"), &meta, units)?;
         let splits = splits(directory, units)?;
-        let store =
-            Store { directory: directory.to_path_buf(), meta, adjacency, features, graph_ptr, labels, level, splits };
+        let node_order = node_order(&file(NODE_ORDER), &meta, nodes)?;
+        let directory = directory.to_path_buf();
+        let store = Store { directory, meta, adjacency, features, graph_ptr, labels, level, splits, node_order };
         let found = store.counts();
         if let Some(expected) = store.meta.counts.filter(|&expected| expected != found) {
             let message = format!("expected {expected}; found {found}: the files are not of one store");
@@ -149,6 +151,13 @@ impl Store {
         dataset.check_sizes().map_err(in_store)?;
         if known.is_none() {
             dataset.check_values().map_err(in_store)?;
+        }
+        if let Some(original) = self.node_order {
+            if known.is_none() {
+                let file = self.directory.join(NODE_ORDER);
+                places(&original).map_err(|error| Error::file(&file, error.to_string()))?;
+            }
+            dataset.node_order = Some(NodeOrder { method: self.meta.node_order.unwrap_or_default(), original });
         }
         let meta = self.directory.join("meta.json");
         dataset.name_parts();
@@ -307,6 +316,27 @@ fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
             Ok(Labels::Classes { ids, classes: meta.classes })
         }
     }
+}
+
+/// Numbers of the nodes in the source, one a node, where they were reordered.
+fn node_order(path: &Path, meta: &Meta, nodes: usize) -> Result<Option<Array<u32>>> {
+    match (path.exists(), &meta.node_order) {
+        (false, None) => return Ok(None),
+        (false, Some(method)) => {
+            let message = format!(
+                "is missing: meta.json says that nodes were reordered (\"node_order\": \"{}\")",
+                one_line(method)
+            );
+            return Err(Error::file(path, message));
+        }
+        (true, _) => {}
+    }
+    let original = MappedArray::open(path)?.ids()?;
+    if original.len() != nodes {
+        let message = format!("expected a number for each of the {nodes} nodes, found {}", original.len());
+        return Err(Error::file(path, message));
+    }
+    Ok(Some(original))
 }
 
 /// The splits of a store: one in three files, several in one, or none.

@@ -4,8 +4,8 @@
 //! behind is a hidden directory without a `meta.json`; the next writer of the same store removes it, unless it is locked
 //! by a writer that is still at work.
 
-use super::{Counts, FORMAT, Meta, NODE_NAMES, PARTS, Source, Store, VERSION, checked, label_width};
-use crate::datasets::{Dataset, Features, Labels, Level, UNLABELLED, Values};
+use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, checked, label_width};
+use crate::datasets::{Dataset, Features, Labels, Level, NodeOrder, UNLABELLED, Values};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::graph::{Csr, Split};
@@ -35,6 +35,8 @@ pub struct Writer {
     // Held, and with it the lock, until the writer is dropped.
     _lock: File,
     checksums: BTreeMap<String, String>,
+    /// How nodes were reordered.
+    node_order: Option<String>,
 }
 
 /// What `meta.json` says beyond sizes and checksums.
@@ -102,7 +104,8 @@ impl Writer {
         // Locked before it has its name: no other writer ever sees it free while this one is at work.
         let _ = lock.try_lock();
         std::fs::rename(&unlocked, &path).map_err(Error::io("write", &path))?;
-        Ok(Writer { target: target.to_path_buf(), temporary, _lock: lock, checksums: BTreeMap::new() })
+        let (target, checksums) = (target.to_path_buf(), BTreeMap::new());
+        Ok(Writer { target, temporary, _lock: lock, checksums, node_order: None })
     }
 
     /// Where the files are for the time being.
@@ -244,6 +247,15 @@ impl Writer {
         Ok(())
     }
 
+    /// Writes which node of the source each node is.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn node_order(&mut self, order: &NodeOrder) -> Result<()> {
+        self.node_order = Some(order.method.clone()).filter(|method| !method.is_empty());
+        self.array(NODE_ORDER, &[order.original.len()], &order.original)
+    }
+
     /// Writes every array of a dataset in memory.
     ///
     /// # Errors
@@ -259,6 +271,9 @@ impl Writer {
         };
         self.splits(splits, dataset.units())?;
         self.node_names(&dataset.node_names)?;
+        if let Some(order) = &dataset.node_order {
+            self.node_order(order)?;
+        }
         if dataset.graphs() > 1 || dataset.level == Level::Graph {
             let graph_ptr: Vec<u64> = dataset.graph_ptr.iter().map(|&start| start as u64).collect();
             self.array("graph_ptr.npy", &[graph_ptr.len()], &graph_ptr)?;
@@ -281,6 +296,7 @@ impl Writer {
             counts: description.counts,
             symmetric: description.symmetric,
             edge_rows: description.edge_rows,
+            node_order: self.node_order,
             source: description.source,
             generator: description.generator,
             checksums: self.checksums,

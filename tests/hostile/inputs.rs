@@ -2,7 +2,7 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::datasets::{Dataset, Features, Labels, Level, NodeOrder};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::npy::{self, Element};
 use std::io::{Cursor, Write};
@@ -183,6 +183,7 @@ fn dataset(kind: usize) -> Dataset {
             dataset.own_splits = vec![split(&[0, 1], &[2]), split(&[3], &[])];
             dataset.feature_names = vec!["size".into(), "age".into()];
             dataset.node_names = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
+            dataset.node_order = Some(NodeOrder { method: "degree".into(), original: vec![3, 0, 4, 1, 2].into() });
             dataset
         }
         1 => {

@@ -123,6 +123,32 @@ fn features_labels_and_splits_out_of_range() {
 }
 
 #[test]
+fn an_order_of_nodes_that_leads_nowhere() {
+    let _turn = turn();
+    refused(0, "node_order.npy", ids(&[3, 0, 4, 1]), &["node_order.npy", "each of the 5 nodes, found 4"]);
+    refused(0, "node_order.npy", ids(&[3, 0, 4, 1, 2, 5]), &["node_order.npy", "found 6"]);
+    refused(0, "node_order.npy", ids(&[3, 0, 4, 0, 2]), &["node_order.npy", "entry 3 is 0, which occurred before"]);
+    refused(0, "node_order.npy", ids(&[3, 0, 4, 1, 5]), &["node_order.npy", "entry 4 is 5, which is no node"]);
+    refused(0, "node_order.npy", ids(&[3, 0, 4, 1, u32::MAX]), &["node_order.npy", "entry 4 is 4294967295"]);
+    refused(0, "node_order.npy", offsets(&[3, 0, 4, 1, -2]), &["node_order.npy", "entry 4 is -2"]);
+    refused(0, "node_order.npy", inputs::floats(&[5], &[3.0, 0.0, 4.0, 1.0, 2.0]), &["node_order.npy", "integers"]);
+    refused(0, "node_order.npy", inputs::integers(&[5, 1], &[3, 0, 4, 1, 2]), &["node_order.npy", "one dimension"]);
+    // Any width of integers will do, and the word in meta.json may be missing; the array may not.
+    let mut tree = inputs::store(0);
+    *file(&mut tree, "node_order.npy") = offsets(&[3, 0, 4, 1, 2]);
+    read_store(&tree).unwrap();
+    let mut without = tree.clone();
+    without.retain(|(name, _)| name != "node_order.npy");
+    let message = read_store(&without).unwrap_err();
+    assert!(message.contains("node_order.npy") && message.contains("\"node_order\": \"degree\""), "{message}");
+    let meta = file(&mut tree, "meta.json");
+    let text = String::from_utf8(meta.clone()).unwrap();
+    *meta = text.replace("\"node_order\": \"degree\",", "").into_bytes();
+    assert_ne!(*meta, text.into_bytes());
+    read_store(&tree).unwrap();
+}
+
+#[test]
 fn a_store_without_nodes_cannot_claim_endless_splits() {
     let _turn = turn();
     let mut tree = inputs::store(0);

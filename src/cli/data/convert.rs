@@ -1,5 +1,6 @@
 //! `harmonia data convert`.
 
+use super::ReorderFlag;
 use crate::cli::{machine, say, watch};
 use crate::datasets::catalogue::Format;
 use crate::datasets::convert::{self, Options};
@@ -34,6 +35,8 @@ pub struct Arguments {
     /// Keep dense features in half precision: half the size, 11 bits
     #[arg(long)]
     f16: bool,
+    #[command(flatten)]
+    reorder: ReorderFlag,
     /// TUDataset: what becomes of node labels and attributes
     #[arg(long, value_name = "WHICH", default_value = "default")]
     features: Columns,
@@ -81,6 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         name: arguments.name.clone().unwrap_or_default(),
         undirected: !arguments.directed && (arguments.undirected || undirected_by_default(format, &arguments.input)),
         half: arguments.f16,
+        reorder: arguments.reorder.method(),
         node_features: match arguments.features {
             Columns::Default => tudataset::NodeFeatures::Default,
             Columns::Labels => tudataset::NodeFeatures::Labels,

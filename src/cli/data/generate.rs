@@ -1,8 +1,9 @@
 //! `harmonia data generate`.
 
+use super::ReorderFlag;
 use super::convert::described;
 use crate::cli::{machine, say, watch};
-use crate::datasets::generate::made::{self, Made};
+use crate::datasets::generate::made::{self, Keep, Made};
 use crate::datasets::generate::ogb_archive::{self, Layout};
 use crate::datasets::generate::{self, Generator, igb_layout};
 use crate::error::{Error, Result, suggestion};
@@ -33,6 +34,8 @@ pub struct Arguments {
     /// Keep features in half precision (of --out)
     #[arg(long)]
     f16: bool,
+    #[command(flatten)]
+    reorder: ReorderFlag,
     /// Threads (0: one a core); the data do not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -53,6 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         if path.exists() {
             return Err(Error::file(path, "already exists; remove it or choose another place"));
         }
+    }
+    if arguments.out.is_none() && arguments.reorder.method().is_some() {
+        return Err(Error::Config("--reorder: only a store keeps the original numbers of its nodes; add --out".into()));
     }
     let start = Instant::now();
     let accuracy =
@@ -86,7 +92,8 @@ fn write(arguments: &Arguments, generator: Generator) -> Result<f64> {
         let accuracy = made.planted().teacher_accuracy;
         if let Some(out) = &arguments.out {
             let name = format!("like-{}", arguments.like.to_lowercase());
-            made::write_store(made, &name, out, arguments.f16, watch)?;
+            let keep = Keep { half: arguments.f16, reorder: arguments.reorder.method() };
+            made::write_store(made, &name, out, keep, watch)?;
         }
         Ok(accuracy)
     })

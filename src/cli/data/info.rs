@@ -4,8 +4,8 @@ use super::{AccessFlags, DirectoryFlag};
 use crate::cli::{say, watch};
 use crate::datasets::download::{self, Verdict};
 use crate::datasets::statistics::{Degrees, FeatureRange, Statistics};
-use crate::datasets::{Dataset, Values, catalogue, is_store, locate, obtain};
-use crate::error::{Error, Result, suggestion};
+use crate::datasets::{Dataset, NodeOrder, Values, catalogue, is_store, locate, obtain};
+use crate::error::{Error, Result, one_line, suggestion};
 use crate::store::{Store, Verified};
 use crate::units::thousands;
 use clap::Args;
@@ -56,6 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "symmetric": dataset.graph.is_symmetric(),
             "source": meta.source,
             "generator": meta.generator,
+            "node_order": dataset.node_order.as_ref().map(|order| &order.method),
             "verified": verified.iter().map(|file| &file.file).collect::<Vec<_>>(),
             "statistics": statistics,
         });
@@ -143,6 +144,10 @@ fn text(
     let listed = edge_rows.map_or(String::new(), |rows| format!("; the source lists {}", thousands(rows)));
     let weights = if s.weighted { ", weighted" } else { "" };
     writeln!(out, "{:<18}{kind}{weights}, {} self-loops{listed}", "edges", number(s.self_loops))?;
+    if let Some(NodeOrder { method, .. }) = &dataset.node_order {
+        let method = if method.is_empty() { "not that of the source".into() } else { one_line(method) };
+        writeln!(out, "{:<18}{method}; numbers in the source: node_order.npy", "order of nodes")?;
+    }
     writeln!(out, "{:<18}{}", "isolated nodes", number(s.isolated_nodes))?;
     let apart = if s.graphs > 1 {
         format!("; {} graphs are disconnected", number(s.disconnected_graphs))

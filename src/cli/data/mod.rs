@@ -8,7 +8,8 @@ mod list;
 
 use crate::datasets::download::Access;
 use crate::error::Result;
-use clap::{Args, Subcommand};
+use crate::graph::Reorder;
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -22,7 +23,9 @@ Examples:
   harmonia data info cora
       counts, degrees, components, classes, features, splits
   harmonia data generate --like ogbn-products --scale 0.1 --out tenth
-      made-up data of a known shape, with a known answer";
+      made-up data of a known shape, with a known answer
+  harmonia data convert products.zip --format ogb --out products --reorder
+      nodes renumbered by communities: faster training on large graphs";
 
 #[derive(Args)]
 pub struct Arguments {
@@ -61,6 +64,38 @@ pub struct AccessFlags {
 impl AccessFlags {
     pub fn access(&self) -> Access {
         Access { offline: self.offline, yes: self.yes, mirror: self.mirror.clone() }
+    }
+}
+
+/// `--reorder`, as the commands that make a store have it.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct ReorderFlag {
+    /// Renumber nodes so that neighbours lie close together, which makes training on large graphs faster; without a
+    /// METHOD: communities. The store keeps the original numbers [default: none]
+    #[arg(long, value_name = "METHOD", num_args = 0..=1, default_missing_value = "communities")]
+    reorder: Option<ReorderMethod>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ReorderMethod {
+    /// As the source has them
+    None,
+    /// Hubs first
+    Degree,
+    /// Breadth first, component by component
+    Bfs,
+    /// By communities found by label propagation, hubs first in each
+    Communities,
+}
+
+impl ReorderFlag {
+    pub fn method(self) -> Option<Reorder> {
+        match self.reorder? {
+            ReorderMethod::None => None,
+            ReorderMethod::Degree => Some(Reorder::Degree),
+            ReorderMethod::Bfs => Some(Reorder::Breadth),
+            ReorderMethod::Communities => Some(Reorder::Communities),
+        }
     }
 }
 

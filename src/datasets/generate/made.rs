@@ -1,10 +1,10 @@
 //! A generated dataset, made: its graph, labels and split in memory, its features row by row when asked for.
 
 use super::{Generator, Planted, Tables};
-use crate::datasets::Labels;
-use crate::datasets::convert::{Watch, write_floats};
+use crate::datasets::convert::{Watch, reorder, write_floats};
+use crate::datasets::{Labels, Level};
 use crate::error::Result;
-use crate::graph::{Graph, Split};
+use crate::graph::{Graph, Reorder, Split};
 use crate::npy::Element;
 use crate::store::{Counts, Description, Writer};
 use rayon::prelude::*;
@@ -63,11 +63,20 @@ impl Made {
     }
 }
 
+/// How a store of generated data is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep {
+    /// Features in half precision.
+    pub half: bool,
+    /// Order of the nodes, where it is not the one they were drawn in.
+    pub reorder: Option<Reorder>,
+}
+
 /// Writes a store.
 ///
 /// # Errors
 /// The place is taken or cannot be written; nothing is left behind.
-pub fn write_store(made: Made, name: &str, target: &Path, half: bool, watch: &Watch) -> Result<()> {
+pub fn write_store(made: Made, name: &str, target: &Path, keep: Keep, watch: &Watch) -> Result<()> {
     let Made { generator, edge_rows, graph, planted, split, .. } = made;
     let (nodes, cols) = (generator.shape().nodes, generator.shape().features);
     let mut writer = Writer::create(target)?;
@@ -75,7 +84,8 @@ pub fn write_store(made: Made, name: &str, target: &Path, half: bool, watch: &Wa
     writer.adjacency(graph.adjacency())?;
     let counts = Counts { nodes, directed_edges: graph.directed_edges(), features: cols, graphs: 1 };
     let symmetric = graph.is_symmetric().then_some(true);
-    drop(graph);
+    // Dropped here, unless its nodes are to be put in order at the end.
+    let ordered = keep.reorder.map(|method| (method, graph));
     let classes = generator.shape().classes;
     let about = json!({
         "like": generator.shape(),
@@ -88,16 +98,19 @@ pub fn write_store(made: Made, name: &str, target: &Path, half: bool, watch: &Wa
     });
     writer.labels(&Labels::Classes { ids: planted.labels, classes })?;
     writer.splits(&[split], nodes)?;
-    let element = if half { Element::F16 } else { Element::F32 };
+    let element = if keep.half { Element::F16 } else { Element::F32 };
     let mut array = writer.stream("features.npy", element, &[nodes, cols])?;
     for start in (0..nodes).step_by(BLOCK) {
         crate::interrupt::check()?;
         let mut block = vec![0f32; BLOCK.min(nodes - start) * cols];
         block.par_chunks_mut(cols).enumerate().for_each(|(row, values)| generator.feature_row(start + row, values));
-        write_floats(&mut array, &block, half, target)?;
+        write_floats(&mut array, &block, keep.half, target)?;
         watch.progress("features", start as u64, nodes as u64);
     }
     writer.take(array)?;
+    if let Some((method, graph)) = ordered {
+        reorder(&mut writer, method, graph, &[0, nodes], Level::Node, watch)?;
+    }
     watch.step("checking");
     writer.finish(Description {
         name: name.into(),
