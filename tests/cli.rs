@@ -5,6 +5,8 @@
 
 mod program;
 
+use harmonia::datasets::Dataset;
+use harmonia::graph::{Direction, Graph};
 use program::{Scratch, small_dataset, stdout_of};
 use serde_json::Value;
 
@@ -408,12 +410,53 @@ fn a_device_that_is_not_there_is_said_and_auto_goes_on_without() {
 }
 
 #[test]
-fn half_states_are_for_devices_that_run_kernels() {
+fn half_states_train_on_the_cpu_and_are_refused_on_directed_graphs() {
     let scratch = Scratch::new();
-    let output = scratch.train(&quick(&["--device", "cpu", "--set", "engine.states=f16"]));
+    let nll = |states: &str| {
+        let setting = format!("engine.states={states}");
+        let text = scratch.train_ok(&quick(&["--device", "cpu", "--set", &setting, "--json", "--out", states]));
+        let outcome: serde_json::Value = serde_json::from_str(&text).unwrap();
+        outcome["test"]["nll"]["mean"].as_f64().unwrap()
+    };
+    let (full, half, bfloat) = (nll("f32"), nll("f16"), nll("bf16"));
+    assert!(full != half && (full - half).abs() < 1e-2, "{full} {half}");
+    assert!(full != bfloat && (full - bfloat).abs() < 5e-2, "{full} {bfloat}");
+
+    let edges: Vec<(u32, u32)> = (0..11).map(|i| (i, i + 1)).collect();
+    let graph = Graph::from_edges(12, &edges, None, Direction::Directed).unwrap();
+    let dataset = Dataset { graph, ..small_dataset() };
+    harmonia::store::write(&dataset, &scratch.path("directed")).unwrap();
+    let output = scratch.train(&["--dataset", "directed", "--device", "cpu", "--set", "engine.states=f16"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("engine.states") && message.contains("cuda, host"), "{message}");
+    assert!(message.contains("engine.states=bf16"), "{message}");
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_what_both_spaces_cost() {
+    let scratch = Scratch::new();
+    let plan = |more: &[&str]| {
+        let text = scratch.train_ok(&quick(&[&["--dry-run", "--json"], more].concat()));
+        let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let costs =
+            ["features", "classes"].map(|space| shown["estimates"][space]["byte_equivalents"].as_f64().unwrap());
+        (shown["plan"].clone(), costs)
+    };
+    // 20 features and one logit: class space moves a twentieth.
+    let (shown, [features, classes]) = plan(&[]);
+    assert_eq!(shown, serde_json::json!({ "monb": "knots", "propagate": "classes", "sparse": false }));
+    assert!(classes < features, "{classes} {features}");
+    let (shown, _) = plan(&["--set", "engine.propagate=features", "--set", "engine.monb=direct"]);
+    assert_eq!(shown, serde_json::json!({ "monb": "direct", "propagate": "features", "sparse": false }));
+    let (shown, _) = plan(&["--set", "train.dropout_place=hidden", "--set", "train.dropout=0.1"]);
+    assert_eq!(shown["monb"], "direct", "hidden units cannot be dropped from pieces");
+
+    let text = scratch.train_ok(&quick(&["--dry-run"]));
+    assert!(text.contains("# plan") && text.contains("<- taken"), "{text}");
+    let output = scratch.train(&quick(&["--set", "engine.monb=fast"]));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("direct") && message.contains("knots"), "{message}");
 }
 
 #[test]

@@ -1,26 +1,33 @@
 //! `--dry-run`: what would be trained, with how many parameters, in how much memory.
 
-use crate::config::Config;
+use crate::config::{Config, Monb};
 use crate::datasets::{Dataset, Level};
 use crate::device::Device;
 use crate::error::Result;
-use crate::model::{Layout, MemoryPlan};
+use crate::model::{Cost, Layout, MemoryPlan, Plan, Space};
 use serde_json::json;
 
 /// What `--dry-run` prints.
 pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Dataset, as_json: bool) -> Result<String> {
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    let plan = MemoryPlan::new(device, &layout, dataset, config);
-    let total: usize = plan.buffers().map(|(_, bytes)| bytes).sum();
+    let memory = MemoryPlan::new(device, &layout, dataset, config);
+    let plan = Plan::new(config, dataset, &layout);
+    let costs =
+        [Space::Features, Space::Classes].map(|space| (space, Plan::cost(space, config.engine, dataset, &layout)));
+    let total: usize = memory.buffers().map(|(_, bytes)| bytes).sum();
     if as_json {
         let groups: serde_json::Map<_, _> =
             layout.counts().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect();
         let buffers: serde_json::Map<_, _> =
-            plan.buffers().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
+            memory.buffers().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
         let text = json!({
             "dataset": dataset.name, "preset": config.preset, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
-            "memory_bytes": total, "device_memory_bytes": plan.device_bytes(), "memory_bytes_by_buffer": buffers,
+            "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
+            "plan": { "monb": plan.monb, "propagate": space_name(plan.space), "sparse": plan.sparse },
+            "estimates": costs.iter().map(|(space, cost)| (space_name(*space).to_string(), json!({
+                "bytes": cost.bytes, "flops": cost.flops, "byte_equivalents": cost.total(),
+            }))).collect::<serde_json::Map<_, _>>(),
         });
         return Ok(format!("{text:#}\n"));
     }
@@ -39,16 +46,54 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Datase
         dataset.split.valid.len(),
         dataset.split.test.len(),
     );
+    out += &plan_text(plan, config, dataset, &costs);
     out += "\n# parameters\n";
     for (name, count) in layout.counts() {
         out += &format!("{name:<28}{count:>14}\n");
     }
     out += &format!("{:<28}{:>14}\n\n# planned memory, {}\n", "total", layout.len(), device.name());
-    for (name, bytes) in plan.buffers() {
+    for (name, bytes) in memory.buffers() {
         out += &format!("{name:<28}{:>14}\n", mebibytes(bytes));
     }
     out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
     Ok(out)
+}
+
+/// Which way a step is computed, and what each way would cost.
+fn plan_text(plan: Plan, config: &Config, dataset: &Dataset, costs: &[(Space, Cost); 2]) -> String {
+    let monb = match plan.monb {
+        Monb::Knots => "knots: every expert compiled to its pieces once a step, a look-up a point",
+        Monb::Direct if config.engine.monb == Monb::Knots => {
+            "direct: dropped hidden units leave no pieces (train.dropout_place)"
+        }
+        Monb::Direct => "direct: every routed expert at every point",
+    };
+    let space = match (plan.space, dataset.level) {
+        (Space::Features, _) => "features: d columns walk, then the readout",
+        (Space::Classes, Level::Node) => "classes: the readout first, then L columns walk",
+        (Space::Classes, Level::Graph) => "classes: every node has its weight in advance, nothing walks",
+    };
+    let sparse = if plan.sparse { "yes: zeros of X are never touched" } else { "no" };
+    let mut out =
+        format!("\n# plan\nengine.monb       {monb}\nengine.propagate  {space}\nengine.sparse     {sparse}\n");
+    for (space, cost) in costs {
+        out += &format!(
+            "a step, in {:<9} {:>10.3} GB moved, {:>10.3} Gflop of products, as long as {:>10.3} GB{}\n",
+            space_name(*space),
+            cost.bytes / 1e9,
+            cost.flops / 1e9,
+            cost.total() / 1e9,
+            if *space == plan.space { "  <- taken" } else { "" },
+        );
+    }
+    out
+}
+
+fn space_name(space: Space) -> &'static str {
+    match space {
+        Space::Features => "features",
+        Space::Classes => "classes",
+    }
 }
 
 fn mebibytes(bytes: usize) -> String {

@@ -26,8 +26,6 @@ pub const COPIES: usize = 4;
 const TILES: usize = 8;
 /// Stretches that sums over nodes are cut into, at most.
 const JOBS: usize = 16;
-/// Features a task handles at least, where X is sparse.
-const FEATURES: usize = 16;
 
 /// F = ...
 pub fn forward<T: Real>(
@@ -248,25 +246,38 @@ impl<'a, T: Real> Tile<'a, T> {
     }
 }
 
-/// x of a non-zero after dropout.
+/// x of the non-zeros of a column after dropout.
 struct Masked<'a, T> {
+    columns: &'a SparseColumns,
     dropout: Option<&'a Dropout>,
     scale: T,
     d: usize,
 }
 
 impl<'a, T: Real> Masked<'a, T> {
-    fn new(dropout: Option<&'a Dropout>, d: usize) -> Self {
+    fn new(columns: &'a SparseColumns, dropout: Option<&'a Dropout>, d: usize) -> Self {
         let dropout = dropout.filter(|dropout| dropout.place == DropoutPlace::Input);
-        Masked { dropout, scale: dropout.map_or(T::one(), |dropout| T::from_f64(dropout.scale())), d }
+        Masked { columns, dropout, scale: dropout.map_or(T::one(), |dropout| T::from_f64(dropout.scale())), d }
     }
 
+    /// Those of column k, [`LANES`] at a time: calls `visit(first place, number of them, x)`.
     #[inline(always)]
-    fn x(&self, x: &SparseColumns, place: usize, k: usize) -> T {
-        let value = T::from_f32(x.values[place]) * self.scale;
-        match self.dropout {
-            Some(dropout) if dropout.drops(u64::from(x.rows[place]) * self.d as u64 + k as u64) => T::zero(),
-            _ => value,
+    fn each(&self, k: usize, mut visit: impl FnMut(usize, usize, &[T; LANES])) {
+        let SparseColumns { col_ptr, rows, values, .. } = self.columns;
+        let end = col_ptr[k + 1];
+        for first in (col_ptr[k]..end).step_by(LANES) {
+            let count = LANES.min(end - first);
+            let mut x = [T::zero(); LANES];
+            for lane in 0..count {
+                x[lane] = T::from_f32(values[first + lane]) * self.scale;
+            }
+            if let Some(dropout) = self.dropout {
+                for lane in 0..count {
+                    let element = u64::from(rows[first + lane]) * self.d as u64 + k as u64;
+                    x[lane] = if dropout.drops(element) { T::zero() } else { x[lane] };
+                }
+            }
+            visit(first, count, &x);
         }
     }
 }
@@ -279,7 +290,7 @@ fn respond_sparse<T: Real>(
     dropout: Option<&Dropout>,
     d: usize,
 ) {
-    let masked = Masked::new(dropout, d);
+    let masked = Masked::new(x, dropout, d);
     chunks::each_column(&x.col_chunks, (1, constants), (&x.col_ptr, values), &|cols, constants, values| {
         simd(
             #[inline(always)]
@@ -290,11 +301,13 @@ fn respond_sparse<T: Real>(
                     let factor = feature_factor::<T>(dropout, k);
                     let [_, zero] = lines[combination.piece(T::zero())];
                     *constant = zero * factor;
-                    for place in x.col_ptr[k]..x.col_ptr[k + 1] {
-                        let x = masked.x(x, place, k);
-                        let [slope, intercept] = lines[combination.piece(x)];
-                        values[place - base] = (slope * x + (intercept - zero)) * factor;
-                    }
+                    masked.each(k, |first, count, x| {
+                        let pieces = combination.pieces_of(x);
+                        for lane in 0..count {
+                            let [slope, intercept] = lines[pieces[lane] as usize];
+                            values[first + lane - base] = (slope * x[lane] + (intercept - zero)) * factor;
+                        }
+                    });
                 }
             },
         );
@@ -310,19 +323,29 @@ fn sum_up_sparse<T: Real>(
     dropout: Option<&Dropout>,
     d: usize,
 ) {
-    let masked = Masked::new(dropout, d);
-    let columns = sums.par_chunks_mut(tables.stride()).zip(totals).enumerate().with_min_len(FEATURES);
-    columns.for_each(|(k, (sums, total))| {
-        let (combination, _) = tables.feature(k);
-        sums.fill([0.0; 2]);
-        // What the non-zeros do not take belongs to x = 0.
-        let mut rest = total.widen();
-        for place in x.col_ptr[k]..x.col_ptr[k + 1] {
-            let (x, g) = (masked.x(x, place, k), values[place].widen());
-            let sum = &mut sums[combination.piece(x)];
-            *sum = [sum[0] + g * x.widen(), sum[1] + g];
-            rest -= g;
-        }
-        sums[combination.piece(T::zero())][1] += rest;
+    let masked = Masked::new(x, dropout, d);
+    let stride = tables.stride();
+    chunks::each(&x.col_chunks, stride, sums, &|cols, sums| {
+        simd(
+            #[inline(always)]
+            || {
+                for (k, sums) in cols.zip(sums.chunks_exact_mut(stride)) {
+                    let (combination, _) = tables.feature(k);
+                    sums.fill([0.0; 2]);
+                    // What the non-zeros do not take belongs to x = 0.
+                    let mut rest = totals[k].widen();
+                    masked.each(k, |first, count, x| {
+                        let pieces = combination.pieces_of(x);
+                        for lane in 0..count {
+                            let g = values[first + lane].widen();
+                            let sum = &mut sums[pieces[lane] as usize];
+                            *sum = [sum[0] + g * x[lane].widen(), sum[1] + g];
+                            rest -= g;
+                        }
+                    });
+                    sums[combination.piece(T::zero())][1] += rest;
+                }
+            },
+        );
     });
 }
