@@ -5,18 +5,20 @@
 
 use std::ops::Range;
 
-/// Entries a task handles at least: some ten microseconds of work.
-const ENTRIES: u64 = 1 << 14;
+/// Entries a task handles at least, where an entry is a few columns of a walk: some ten microseconds of work.
+pub const WALK_ENTRIES: u64 = 1 << 14;
+/// The same where an entry is a non-zero feature, which meets all hops.
+pub const FEATURE_ENTRIES: u64 = 1 << 12;
 /// Stretches at most.
 const MOST: u64 = 1 << 12;
 
 /// Bounds of stretches of rows with nearly the same cost, given where the entries of each row begin: a row costs its
-/// entries and a little more.
-pub fn balanced(row_ptr: &[u64]) -> Vec<usize> {
+/// entries and a little more; a stretch has at least `least` of them.
+pub fn balanced(row_ptr: &[u64], least: u64) -> Vec<usize> {
     let rows = row_ptr.len() - 1;
     let cost = |i: usize| row_ptr[i] + 4 * i as u64;
     let total = cost(rows);
-    let parts = (total / ENTRIES).clamp(1, MOST);
+    let parts = (total / least).clamp(1, MOST);
     let mut bounds = vec![0];
     for part in 1..parts {
         let aim = total * part / parts;
@@ -122,11 +124,11 @@ mod tests {
         // One row has half of all entries.
         let mut row_ptr = vec![0u64];
         (0..100_000u64).for_each(|i| row_ptr.push(row_ptr[i as usize] + if i == 500 { 1_000_000 } else { 10 }));
-        let bounds = balanced(&row_ptr);
+        let bounds = balanced(&row_ptr, WALK_ENTRIES);
         assert_eq!((bounds[0], bounds[bounds.len() - 1]), (0, 100_000));
         assert!(bounds.windows(2).all(|pair| pair[0] < pair[1]));
         let largest = bounds.windows(2).map(|b| row_ptr[b[1]] - row_ptr[b[0]]).filter(|&e| e < 1_000_000).max();
-        assert!(largest.unwrap() < 4 * ENTRIES, "{largest:?}");
+        assert!(largest.unwrap() < 4 * WALK_ENTRIES, "{largest:?}");
         let mut seen = vec![0u8; 100_000 * 2];
         each(&bounds, 2, &mut seen, &|rows, part| {
             assert_eq!(part.len(), 2 * rows.len());
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn no_rows_are_one_empty_stretch() {
-        assert_eq!(balanced(&[0]), [0, 0]);
+        assert_eq!(balanced(&[0], WALK_ENTRIES), [0, 0]);
         each(&[0, 0], 3, &mut [0u8; 0], &|rows, part| assert!(rows.is_empty() && part.is_empty()));
     }
 }

@@ -55,8 +55,9 @@ impl<T: Real> CpuWalk<T> {
     fn new(transition: &Arc<Transition>) -> Self {
         CpuWalk {
             inverse_degree: transition.degree().iter().map(|&degree| T::from_f64(1.0 / degree)).collect(),
-            chunks: chunks::balanced(&transition.matrix().row_ptr),
-            transposed_chunks: (!transition.is_symmetric()).then(|| chunks::balanced(&transition.transposed().row_ptr)),
+            chunks: chunks::balanced(&transition.matrix().row_ptr, chunks::WALK_ENTRIES),
+            transposed_chunks: (!transition.is_symmetric())
+                .then(|| chunks::balanced(&transition.transposed().row_ptr, chunks::WALK_ENTRIES)),
             transition: Arc::clone(transition),
         }
     }
@@ -194,8 +195,8 @@ impl SparseColumns {
         }
         let offsets: Vec<u64> = col_ptr.iter().map(|&place| place as u64).collect();
         Ok(SparseColumns {
-            row_chunks: chunks::balanced(row_ptr),
-            col_chunks: chunks::balanced(&offsets),
+            row_chunks: chunks::balanced(row_ptr, chunks::FEATURE_ENTRIES),
+            col_chunks: chunks::balanced(&offsets, chunks::FEATURE_ENTRIES),
             offsets,
             by_rows: by_rows.clone(),
             places,
