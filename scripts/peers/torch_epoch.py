@@ -53,8 +53,6 @@ from open_store import open_store  # noqa: E402
 
 VARIANTS = ("plain", "plain-checkpoint", "routed", "table", "classes", "table-classes")
 HOP_FLOOR = 1e-8  # keeps hop weights defined where every alpha is 0
-# A table pays by being much smaller than X; beyond this share of n it is the plain evaluation with extra steps.
-LARGEST_TABLE_SHARE = 0.25
 
 
 class Problem:
@@ -161,10 +159,10 @@ class Table:
         columns = []
         for k, row in enumerate(features):
             columns.append(np.unique(row.numpy(), return_inverse=True))
-            distinct = len(columns[-1][0])
-            if distinct > max(2, LARGEST_TABLE_SHARE * len(row)):
+            # Rows are padded to the widest: one feature without repeated values makes the table as large as X.
+            if len(columns[-1][0]) == len(row):
                 raise ValueError(
-                    f"feature {k} has {distinct} distinct values on {len(row)} nodes: a table saves nothing, "
+                    f"feature {k} has {len(row)} distinct values on as many nodes: a table saves nothing, "
                     "use --variant routed or classes"
                 )
         width = max(len(values) for values, _ in columns)
