@@ -1,20 +1,21 @@
-//! Every op on a graph of the shape of a mid-size benchmark: `cargo bench`. On the CPU always; on a GPU where there is
-//! one, timed by its own events.
+//! Every op on a graph of the shape of a mid-size benchmark, and a whole step by every plan: `cargo bench`. On the CPU
+//! always; the ops of the direct plan on a GPU where there is one, timed by its own events.
 //!
-//! The answer of each device is checked before it is timed. Throughput counts the bytes an op must move at least once.
+//! The answer of each device and of each plan is checked before it is timed. Throughput counts the bytes that must move
+//! ([`traffic`]).
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use harmonia::batch::{Batch, Batches};
-use harmonia::config::{Config, States};
-use harmonia::datasets::{Dataset, Features, Labels};
+use harmonia::config::{Config, Monb, States};
+use harmonia::datasets::{Dataset, Features, Labels, SparseRows, Values};
 use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda::{self, Cuda};
 use harmonia::device::launcher::Launcher;
-use harmonia::device::{AdamStep, Device, Real, Routing};
+use harmonia::device::{AdamStep, Device, Real, Responses, Routing};
 use harmonia::graph::{Direction, Graph, Split, Walk};
-use harmonia::model::{Initialisation, Layout, Randomness, Resident, initial_parameters};
+use harmonia::model::{Initialisation, Layout, Plan, Randomness, Resident, Space, initial_parameters, traffic};
 use harmonia::seed::{Purpose, Stream};
 use std::time::{Duration, Instant};
 
@@ -22,25 +23,42 @@ const NODES: usize = 20_000;
 const DEGREE: usize = 10;
 const FEATURES: usize = 64;
 const CLASSES: usize = 7;
+/// Words of a bag of words, and how many of them a node has.
+const WORDS: usize = 1000;
+const WORDS_PER_NODE: usize = 15;
+/// Relative differences of losses and of gradient norms: sums of 10^6 terms in single precision, in other orders.
+const LOSS_TOLERANCE: f64 = 1e-4;
+const GRADIENT_TOLERANCE: f64 = 1e-3;
 
 /// How long some work takes on a device.
 type Timer<'a> = &'a dyn Fn(&mut dyn FnMut()) -> Duration;
 
-/// A random graph; features continuous, or 0/1 so that the table of distinct values is used.
-fn dataset(binary: bool) -> Dataset {
+/// A random graph with continuous features, or with a bag of words held as sparse rows.
+fn dataset(words: bool) -> Dataset {
     let mut rng = Stream::new(1, Purpose::SyntheticGraph, 0).rng();
     let edges: Vec<(u32, u32)> =
         (0..NODES * DEGREE / 2).map(|_| (rng.below(NODES) as u32, rng.below(NODES) as u32)).collect();
     let graph = Graph::from_edges(NODES, &edges, None, Direction::Undirected).unwrap();
-    let value = |x: f64| if binary { f64::from(x < 0.1) } else { 2.0 * x - 1.0 };
-    let values = (0..NODES * FEATURES).map(|_| value(rng.uniform()) as f32).collect();
+    let features = if words {
+        let bag = |_| {
+            let mut bag: Vec<u32> = (0..WORDS_PER_NODE).map(|_| rng.below(WORDS) as u32).collect();
+            bag.sort_unstable();
+            bag.dedup();
+            bag.into_iter().map(|word| (word, 1.0)).collect()
+        };
+        let rows = SparseRows::collect((0..NODES).map(bag));
+        Features::held(NODES, WORDS, Values::Sparse(rows)).unwrap()
+    } else {
+        let values = (0..NODES * FEATURES).map(|_| (2.0 * rng.uniform() - 1.0) as f32).collect();
+        Features::new(NODES, FEATURES, values).unwrap()
+    };
     let labels = Labels::Classes { ids: (0..NODES).map(|_| rng.below(CLASSES) as u32).collect(), classes: CLASSES };
     let split = Split::fractions(&(0..NODES as u32).collect::<Vec<_>>(), [60.0, 20.0, 20.0], 0);
-    Dataset::nodes("bench", graph, Features::new(NODES, FEATURES, values).unwrap(), labels, split).unwrap()
+    Dataset::nodes("bench", graph, features, labels, split).unwrap()
 }
 
-fn layout() -> Layout {
-    Layout::new(Config::default().architecture(FEATURES, CLASSES)).unwrap()
+fn layout(dataset: &Dataset) -> Layout {
+    Layout::new(Config::default().architecture(dataset.features.cols, CLASSES)).unwrap()
 }
 
 fn parameters(layout: &Layout) -> Vec<f32> {
@@ -51,14 +69,19 @@ fn batch(dataset: &Dataset) -> Batch {
     Batches::new(dataset, Walk::default()).whole(&dataset.split.train)
 }
 
-/// Loss and gradient norm of one step: what every device must agree on.
-fn answer<D: Device>(device: &D, layout: &Layout, batch: Batch) -> (f64, f64) {
+/// Loss and gradient norm of one step: what every device and every plan must agree on.
+fn answer<D: Device>(device: &D, layout: &Layout, plan: Plan, batch: Batch) -> (f64, f64) {
     let values: Vec<D::Real> = parameters(layout).into_iter().map(D::Real::from_f32).collect();
-    let mut resident = Resident::new(device, layout, batch).unwrap();
+    let mut resident = Resident::new(device, layout, plan, batch).unwrap();
     let mut gradient = device.zeros(layout.len()).unwrap();
     let values = device.upload(&values).unwrap();
     let loss = resident.gradient(&mut gradient, &values, &Randomness::none()).unwrap();
     (loss, device.norm(&gradient).unwrap())
+}
+
+fn assert_agrees(found: (f64, f64), expected: (f64, f64), what: &str) {
+    let (loss, gradient) = ((found.0 / expected.0 - 1.0).abs(), (found.1 / expected.1 - 1.0).abs());
+    assert!(loss < LOSS_TOLERANCE && gradient < GRADIENT_TOLERANCE, "{what}: {found:?}, expected {expected:?}");
 }
 
 fn ops(criterion: &mut Criterion) {
@@ -84,14 +107,14 @@ fn ops(criterion: &mut Criterion) {
 }
 
 fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, device: &D, timer: Timer) {
-    let (dataset, layout) = (dataset(false), layout());
+    let dataset = dataset(false);
+    let layout = layout(&dataset);
     let a = &layout.architecture;
     let batch = batch(&dataset);
-    let (expected, found) =
-        (answer(&Cpu::<f64>::new(), &layout, batch.clone()), answer(device, &layout, batch.clone()));
-    assert!((found.0 / expected.0 - 1.0).abs() < 1e-4 && (found.1 / expected.1 - 1.0).abs() < 1e-3, "{found:?}");
+    let expected = answer(&Cpu::<f64>::new(), &layout, Plan::DIRECT, batch.clone());
+    assert_agrees(answer(device, &layout, Plan::DIRECT, batch.clone()), expected, name);
 
-    let inputs = device.inputs(&batch).unwrap();
+    let inputs = device.inputs(&batch, Plan::DIRECT).unwrap();
     let mut parameters = device.upload(&parameters(&layout)).unwrap();
     let mut gradient = device.zeros(layout.len()).unwrap();
     let slots = FEATURES * a.active;
@@ -103,7 +126,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     let mut d_gates = device.zeros(slots).unwrap();
     let mut theta = device.zeros(a.hops * FEATURES).unwrap();
     let mut d_theta = device.zeros(a.hops * FEATURES).unwrap();
-    let mut responses = device.matrix(NODES, FEATURES).unwrap();
+    let mut responses = device.responses(&inputs, &layout, false).unwrap();
     let mut state = device.matrix(NODES, FEATURES).unwrap();
     let mut logits = device.zeros(NODES * CLASSES).unwrap();
     let mut d_logits = device.zeros(NODES * CLASSES).unwrap();
@@ -130,8 +153,9 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     time("monb", "forward", 2 * matrix, &mut || {
         device.monb_forward(&mut responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
+    let Responses::Dense(found) = &responses else { panic!("the direct plan is dense") };
     time("propagate", "forward", hops, &mut || {
-        device.propagate_forward(&mut state, &responses, &theta, &inputs).unwrap();
+        device.propagate_forward(&mut state, found, &theta, &inputs).unwrap();
     });
     time("readout", "forward", matrix + rows, &mut || {
         device.readout_forward(&mut logits, &state, &parameters, &inputs, &layout).unwrap();
@@ -143,14 +167,15 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.readout_backward(&mut gradient, &mut state, &d_logits, &parameters, &inputs, &layout).unwrap();
     });
     time("propagate", "backward", hops, &mut || {
-        device.propagate_backward(&mut state, &mut d_theta, &responses, &theta, &inputs).unwrap();
+        device.propagate_backward(&mut state, &mut d_theta, found, &theta, &inputs).unwrap();
     });
     time("hop_weights", "backward", 2 * weights, &mut || {
         device.hop_weights_backward(&mut gradient, &d_theta, &theta, &parameters, &layout).unwrap();
     });
+    let d_responses = Responses::Dense(state);
     time("monb", "backward", 2 * matrix, &mut || {
         let (g, d) = (&mut gradient, &mut d_gates);
-        device.monb_backward(g, d, &state, &inputs, &routing, &parameters, None, &layout).unwrap();
+        device.monb_backward(g, d, &d_responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
     time("route", "backward", 2 * router, &mut || {
         device.route_backward(&mut gradient, &d_gates, &routing, &parameters, None, &layout).unwrap();
@@ -164,27 +189,82 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     });
 }
 
-/// One whole training step: forward, loss and backward.
-fn step(criterion: &mut Criterion) {
+/// One whole training step (forward, loss, backward) by every plan, on continuous features and on a bag of words.
+fn plans(criterion: &mut Criterion) {
     let device = Cpu::<f32>::new();
-    let layout = layout();
-    let parameters = device.upload(&parameters(&layout)).unwrap();
-    let mut group = criterion.benchmark_group("step");
-    group.sample_size(10);
-    group.throughput(Throughput::Elements((NODES * FEATURES) as u64));
-    for (name, binary) in [("continuous features", false), ("0/1 features", true)] {
-        let dataset = dataset(binary);
-        let mut resident = Resident::new(&device, &layout, batch(&dataset)).unwrap();
-        let mut gradient = device.zeros(layout.len()).unwrap();
-        let loss = resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
-        // Random labels and small logits: about the entropy of the classes.
-        assert!((loss - (CLASSES as f64).ln()).abs() < 1.0, "{loss}");
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap());
-        });
+    for (name, words) in [("continuous features", false), ("bag of words", true)] {
+        let dataset = dataset(words);
+        let layout = layout(&dataset);
+        let parameters = device.upload(&parameters(&layout)).unwrap();
+        let expected = answer(&Cpu::<f64>::new(), &layout, Plan::DIRECT, batch(&dataset));
+        let mut group = criterion.benchmark_group(format!("step, {name}"));
+        group.sample_size(10);
+        for plan in all_plans(words) {
+            let label = plan_name(plan);
+            assert_agrees(answer(&device, &layout, plan, batch(&dataset)), expected, &label);
+            let mut resident = Resident::new(&device, &layout, plan, batch(&dataset)).unwrap();
+            let mut gradient = device.zeros(layout.len()).unwrap();
+            group.throughput(Throughput::Bytes(bytes(plan, &dataset, &layout, |_| true)));
+            group.bench_function(label, |bencher| {
+                bencher.iter(|| resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap());
+            });
+        }
+        group.finish();
     }
-    group.finish();
 }
 
-criterion_group!(benches, ops, step);
+/// The gather kernel: hops at the width of classes and of features, forward and backward.
+fn gathers(criterion: &mut Criterion) {
+    let device = Cpu::<f32>::new();
+    let dataset = dataset(false);
+    let layout = layout(&dataset);
+    let values = device.upload(&parameters(&layout)).unwrap();
+    let expected = answer(&Cpu::<f64>::new(), &layout, Plan::DIRECT, batch(&dataset));
+    for space in [Space::Classes, Space::Features] {
+        let plan = Plan { monb: Monb::Knots, space, sparse: false };
+        assert_agrees(answer(&device, &layout, plan, batch(&dataset)), expected, &plan_name(plan));
+        let mut resident = Resident::new(&device, &layout, plan, batch(&dataset)).unwrap();
+        let mut gradient = device.zeros(layout.len()).unwrap();
+        let is_hop = |op: &str| op.starts_with("walk_") || op.starts_with("propagate_");
+        let mut group = criterion.benchmark_group("hops");
+        group.sample_size(10).throughput(Throughput::Bytes(bytes(plan, &dataset, &layout, is_hop)));
+        group.bench_function(format!("{space:?}"), |bencher| {
+            // Timed inside whole steps, by their profile: called alone, a hop would run on states that no step has.
+            bencher.iter_custom(|iterations| {
+                resident.pass.profile();
+                for _ in 0..iterations {
+                    resident.gradient(&mut gradient, &values, &Randomness::none()).unwrap();
+                }
+                let profile = resident.pass.take_profile().unwrap();
+                profile.ops().iter().filter(|(op, _)| is_hop(op)).map(|(_, time)| *time).sum()
+            });
+        });
+        group.finish();
+    }
+}
+
+/// Direct and compiled experts, in both spaces; with sparse features also without their zeros.
+fn all_plans(sparse: bool) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for monb in [Monb::Direct, Monb::Knots] {
+        plans.push(Plan { monb, space: Space::Features, sparse: false });
+        plans.push(Plan { monb, space: Space::Classes, sparse: false });
+        if sparse {
+            plans.push(Plan { monb, space: Space::Classes, sparse: true });
+        }
+    }
+    plans
+}
+
+fn plan_name(plan: Plan) -> String {
+    format!("{:?}, {:?}{}", plan.monb, plan.space, if plan.sparse { ", sparse" } else { "" }).to_lowercase()
+}
+
+/// Bytes that some ops of a step must move, each gathered row once a hop: at this size caches hold the states.
+fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(&str) -> bool) -> u64 {
+    let step = traffic::step(plan, States::F32, dataset, layout);
+    step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64
+}
+
+criterion_group!(benches, ops, plans, gathers);
 criterion_main!(benches);

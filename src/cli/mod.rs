@@ -1,5 +1,6 @@
 //! The command line: parse, run, print the error, exit code.
 
+mod bench;
 mod data;
 mod doctor;
 mod dry_run;
@@ -47,6 +48,9 @@ enum Command {
     /// Say what this machine and this build can do, and what the kernels cost
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
+    /// Measure epochs on this machine: time, memory, bandwidth, ops, and PyTorch beside them
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Arguments),
 }
 
 /// The `harmonia-train` binary.
@@ -62,6 +66,7 @@ pub fn harmonia() -> ExitCode {
         Command::Init(arguments) => init::run(arguments),
         Command::Data(arguments) => data::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     })
 }
 

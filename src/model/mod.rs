@@ -7,7 +7,9 @@ mod memory;
 mod parameters;
 mod pass;
 mod plan;
+mod profile;
 mod resident;
+pub mod traffic;
 
 pub use checkpoint::{Checkpoint, TensorData};
 pub use fitted::{FittedModel, ModelDescription, fit};
@@ -16,4 +18,5 @@ pub use memory::{BatchSizes, MemoryPlan};
 pub use parameters::{Architecture, HopWeights, Layer, Layout, Tensor};
 pub use pass::{Pass, Randomness};
 pub use plan::{Cost, Plan, Space};
+pub use profile::Profile;
 pub use resident::Resident;

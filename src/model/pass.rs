@@ -4,7 +4,8 @@
 //! into dH and then into dF in place, so training keeps two n x d matrices for any number of hops. In class space they
 //! are F, which turns into dF, and T states of n x L. Which space, and how F is evaluated, is the [`Plan`]'s choice.
 
-use super::{Layout, Plan, Space};
+use super::profile::timed;
+use super::{Layout, Plan, Profile, Space};
 use crate::batch::Batch;
 use crate::config::Monb;
 use crate::datasets::Values;
@@ -42,6 +43,7 @@ pub struct Pass<'a, D: Device> {
     states: States<D>,
     logits: D::Buffer,   // rows x L
     d_logits: D::Buffer, // rows x L
+    profile: Option<Profile>,
 }
 
 /// What is carried along walks.
@@ -82,6 +84,7 @@ impl<'a, D: Device> Pass<'a, D> {
             },
             logits: device.zeros(batch.rows() * a.outputs)?,
             d_logits: device.zeros(batch.rows() * a.outputs)?,
+            profile: None,
         })
     }
 
@@ -102,24 +105,31 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<&D::Buffer> {
         let (device, layout) = (self.device, self.layout);
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, hop_weights, knots, responses, states, logits, .. } = self;
-        device.route_forward(routing, parameters, noise, layout)?;
-        device.hop_weights_forward(hop_weights, parameters, layout)?;
+        let Pass { routing, hop_weights, knots, responses, states, logits, profile, .. } = self;
+        timed(profile, "route_forward", || device.route_forward(routing, parameters, noise, layout))?;
+        timed(profile, "hop_weights_forward", || device.hop_weights_forward(hop_weights, parameters, layout))?;
         match knots {
             Some(knots) => {
-                device.knots_compile(knots, routing, parameters, layout)?;
-                device.knots_forward(responses, knots, inputs, dropout, layout)?;
+                timed(profile, "knots_compile", || device.knots_compile(knots, routing, parameters, layout))?;
+                timed(profile, "knots_forward", || device.knots_forward(responses, knots, inputs, dropout, layout))?;
             }
-            None => device.monb_forward(responses, inputs, routing, parameters, dropout, layout)?,
+            None => timed(profile, "monb_forward", || {
+                device.monb_forward(responses, inputs, routing, parameters, dropout, layout)
+            })?,
         }
         match states {
             States::Classes(hops) => {
-                device.project_forward(hops, responses, hop_weights, parameters, inputs, layout)?;
-                device.walk_forward(logits, hops, parameters, inputs, layout)?;
+                timed(profile, "project_forward", || {
+                    device.project_forward(hops, responses, hop_weights, parameters, inputs, layout)
+                })?;
+                timed(profile, "walk_forward", || device.walk_forward(logits, hops, parameters, inputs, layout))?;
             }
             States::Features(state) => {
-                device.propagate_forward(state, dense(responses)?, hop_weights, inputs)?;
-                device.readout_forward(logits, state, parameters, inputs, layout)?;
+                let found = dense(responses)?;
+                timed(profile, "propagate_forward", || device.propagate_forward(state, found, hop_weights, inputs))?;
+                timed(profile, "readout_forward", || {
+                    device.readout_forward(logits, state, parameters, inputs, layout)
+                })?;
             }
         }
         Ok(&self.logits)
@@ -130,7 +140,8 @@ impl<'a, D: Device> Pass<'a, D> {
     /// # Errors
     /// The device failed.
     pub fn loss(&mut self, inputs: &D::Inputs) -> Result<f64> {
-        self.device.loss(&mut self.d_logits, &self.logits, inputs)
+        let Pass { device, d_logits, logits, profile, .. } = self;
+        timed(profile, "loss", || device.loss(d_logits, logits, inputs))
     }
 
     /// Adds the gradient of the loss, after `forward` and `loss` with the same arguments. H is gone afterwards.
@@ -146,28 +157,62 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<()> {
         let (device, layout) = (self.device, self.layout);
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, .. } = self;
+        let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, profile, .. } =
+            self;
         match states {
             States::Classes(hops) => {
                 let d_theta = &mut *d_hop_weights;
-                device.walk_backward(gradient, hops, d_logits, inputs, layout)?;
-                device.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
+                timed(profile, "walk_backward", || device.walk_backward(gradient, hops, d_logits, inputs, layout))?;
+                timed(profile, "project_backward", || {
+                    device.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)
+                })?;
             }
             States::Features(state) => {
                 let Responses::Dense(found) = responses else { return Err(sparse_features()) };
-                device.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
-                device.propagate_backward(state, d_hop_weights, found, hop_weights, inputs)?;
+                timed(profile, "readout_backward", || {
+                    device.readout_backward(gradient, state, d_logits, parameters, inputs, layout)
+                })?;
+                timed(profile, "propagate_backward", || {
+                    device.propagate_backward(state, d_hop_weights, found, hop_weights, inputs)
+                })?;
                 // F is of no more use: what follows reads the gradient in its place.
                 std::mem::swap(found, state);
             }
         }
-        device.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)?;
+        timed(profile, "hop_weights_backward", || {
+            device.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)
+        })?;
         match knots {
-            Some(knots) => device
-                .knots_backward(gradient, d_gates, responses, knots, inputs, routing, parameters, dropout, layout)?,
-            None => device.monb_backward(gradient, d_gates, responses, inputs, routing, parameters, dropout, layout)?,
+            Some(knots) => timed(profile, "knots_backward", || {
+                device.knots_backward(gradient, d_gates, responses, knots, inputs, routing, parameters, dropout, layout)
+            })?,
+            None => timed(profile, "monb_backward", || {
+                device.monb_backward(gradient, d_gates, responses, inputs, routing, parameters, dropout, layout)
+            })?,
         }
-        device.route_backward(gradient, d_gates, routing, parameters, noise, layout)
+        timed(profile, "route_backward", || {
+            device.route_backward(gradient, d_gates, routing, parameters, noise, layout)
+        })
+    }
+
+    /// Adds up the time of every op from now on, from nothing; see [`Profile`] for what it tells on which device.
+    pub fn profile(&mut self) {
+        self.profile = Some(Profile::default());
+    }
+
+    /// What was added up since [`Pass::profile`]; adding up ends.
+    pub fn take_profile(&mut self) -> Option<Profile> {
+        self.profile.take()
+    }
+
+    /// Goes on adding to the profile of another pass.
+    pub(crate) fn resume_profile(&mut self, profile: Option<Profile>) {
+        self.profile = profile;
+    }
+
+    /// Runs an op that is not the pass's own, such as an update of parameters, as a part of the profile.
+    pub(crate) fn timed<R>(&mut self, op: &'static str, work: impl FnOnce() -> R) -> R {
+        timed(&mut self.profile, op, work)
     }
 
     /// Logits (rows x L) of the last `forward`.

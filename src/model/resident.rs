@@ -35,14 +35,16 @@ impl<'a, D: Device> Resident<'a, D> {
     /// # Errors
     /// The device is out of memory.
     pub fn replaced(self, batch: Batch) -> Result<Self> {
-        let Resident { device, layout, plan, inputs, pass, .. } = self;
+        let Resident { device, layout, plan, inputs, mut pass, .. } = self;
         drop(inputs);
+        let profile = pass.take_profile();
         let kept = pass.fits(&batch).then_some(pass);
         let inputs = device.inputs(&batch, plan)?;
-        let pass = match kept {
+        let mut pass = match kept {
             Some(pass) => pass,
             None => Pass::new(device, layout, plan, &batch, &inputs)?,
         };
+        pass.resume_profile(profile);
         Ok(Resident { device, layout, plan, batch, inputs, pass })
     }
 

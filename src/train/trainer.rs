@@ -10,7 +10,7 @@ use crate::config::{Config, Optimizer};
 use crate::datasets::Dataset;
 use crate::device::{AdamStep, Device, Dropout, DropoutPlace};
 use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout, Plan, Randomness, Resident, Space, initial_parameters};
+use crate::model::{BatchSizes, Layout, Plan, Profile, Randomness, Resident, Space, initial_parameters};
 use crate::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -186,6 +186,36 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         Ok(EpochRecord { epoch: epoch + 1, train_loss, validation, learning_rate, best, seconds: 0.0 })
     }
 
+    /// The training steps of one epoch, without the scoring that follows them in [`Trainer::epoch`]: what a measurement
+    /// times. The best parameters stay as they are.
+    ///
+    /// # Errors
+    /// The loss is no longer a number, or the device failed.
+    pub fn steps(&mut self) -> Result<f64> {
+        let loss = self.train_epoch(schedule::learning_rate(&self.config.train, self.progress.epoch))?;
+        self.progress.epoch += 1;
+        Ok(loss)
+    }
+
+    /// Adds up the time of every op of training steps from now on.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn profile(&mut self) -> Result<()> {
+        self.train()?.pass.profile();
+        Ok(())
+    }
+
+    /// What was added up since [`Trainer::profile`].
+    pub fn take_profile(&mut self) -> Option<Profile> {
+        self.train.as_mut().and_then(|resident| resident.pass.take_profile())
+    }
+
+    /// How steps are computed.
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
     /// Scores any units with the best parameters.
     ///
     /// # Errors
@@ -340,9 +370,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if batches > 1 && self.batches.dataset.graphs() == 1 {
             resident.retarget(self.batches.whole(units))?;
         }
-        self.device.clear(&mut self.gradient)?;
+        resident.pass.timed("clear", || self.device.clear(&mut self.gradient))?;
         let loss = resident.gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
-        let norm = self.device.norm(&self.gradient)?;
+        let norm = resident.pass.timed("norm", || self.device.norm(&self.gradient))?;
         if !(loss.is_finite() && norm.is_finite()) {
             return Err(self.diverged(&format!("loss {loss}, gradient norm {norm}")));
         }
@@ -355,8 +385,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             step: self.progress.step,
             gradient_scale: if clipped { train.clip_norm / norm } else { 1.0 },
         };
-        let Trainer { parameters, first_moment, second_moment, gradient, .. } = self;
-        self.device.adam(parameters, first_moment, second_moment, gradient, step)?;
+        let Trainer { device, train: Some(resident), parameters, first_moment, second_moment, gradient, .. } = self
+        else {
+            return Ok(loss);
+        };
+        resident.pass.timed("adam", || device.adam(parameters, first_moment, second_moment, gradient, step))?;
         Ok(loss)
     }
 

@@ -1,0 +1,234 @@
+//! Bytes that each op of a training step must move, from sizes alone: what measured times are held against.
+//!
+//! Every operand of an op is counted once, and the states of a walk once a hop. A gather can be counted in two ways:
+//! - `gathered`: one row an entry of the matrix. No order of a large graph keeps the rows its neighbours need in cache, so
+//!   this is what memory has to deliver once the states outgrow the caches.
+//! - `compulsory`: each row once a hop, as with a cache that holds all of them. No program moves less.
+//!
+//! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are named
+//! as in a [`super::Profile`].
+
+use super::{Layout, Plan, Space};
+use crate::config::{Monb, States};
+use crate::datasets::{Dataset, Level, Objective, Values};
+
+/// Bytes of a float, and of an index.
+const WORD: f64 = 4.0;
+/// Bytes of an offset into the entries of a matrix.
+const OFFSET: f64 = 8.0;
+
+/// What an op moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traffic {
+    /// The op.
+    pub op: &'static str,
+    /// Bytes, one gathered row an entry.
+    pub gathered: f64,
+    /// Bytes, each row once a hop.
+    pub compulsory: f64,
+}
+
+/// Bytes by both counts.
+#[derive(Clone, Copy)]
+struct Bytes(f64, f64);
+
+/// The ops of one step over a whole dataset.
+pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> Vec<Traffic> {
+    let a = &layout.architecture;
+    let [n, d, outputs, hops] = [dataset.graph.nodes(), a.features, a.outputs, a.hops].map(|size| size as f64);
+    let state = states.bytes() as f64;
+    let adjacency = dataset.graph.adjacency();
+    let entries = adjacency.entries() as f64;
+    let entry = if adjacency.weights.is_some() { 2.0 * WORD } else { WORD };
+    let walking = hops - 1.0;
+    // One hop: the matrix and the degrees in order, and the states of neighbours.
+    let hop = |columns: f64| {
+        let matrix = entries * entry + n * (OFFSET + WORD);
+        Bytes(matrix + entries * columns * state, matrix + n * columns * state)
+    };
+    // Some hops, and what they read and write in order.
+    let hops_and = |columns: f64, streamed: f64| {
+        let Bytes(gathered, compulsory) = hop(columns);
+        Bytes(walking * gathered + streamed, walking * compulsory + streamed)
+    };
+    let graph_task = dataset.level == Level::Graph;
+    let rows = if graph_task { dataset.graphs() as f64 } else { n };
+    let (logits, states_of_hop) = (rows * outputs * WORD, n * outputs * state);
+    let all_states = hops * states_of_hop;
+
+    // X, and F or dF: all elements, or the non-zeros.
+    let (x, f, non_zeros) = match dataset.features.values() {
+        Values::Sparse(sparse) if plan.sparse => {
+            let count = sparse.values.len() as f64;
+            // A value and the place of its row.
+            (2.0 * WORD * count, WORD * (count + d), Some(count))
+        }
+        Values::Half(_) => (2.0 * n * d, WORD * n * d, None),
+        _ => (WORD * n * d, WORD * n * d, None),
+    };
+    let all = layout.len() as f64 * WORD;
+    let count = |ranges: &[&std::ops::Range<usize>]| ranges.iter().map(|range| range.len() as f64 * WORD).sum::<f64>();
+    let router = count(&[&layout.embeddings, &layout.router_gate, &layout.router_noise]);
+    let hop_logits = count(&[&layout.hop_logits]);
+    let readout = count(&[&layout.readout_weight, &layout.readout_bias]);
+    let experts = all - router - hop_logits - readout;
+
+    let mut ops = Vec::new();
+    let mut add = |op, Bytes(gathered, compulsory)| ops.push(Traffic { op, gathered, compulsory });
+    let streamed = |bytes: f64| Bytes(bytes, bytes);
+    add("clear", streamed(all));
+    add("route_forward", streamed(router));
+    add("hop_weights_forward", streamed(2.0 * hop_logits));
+    if plan.monb == Monb::Knots {
+        add("knots_compile", streamed(experts));
+        add("knots_forward", streamed(x + f));
+    } else {
+        add("monb_forward", streamed(x + f + experts));
+    }
+    match plan.space {
+        Space::Classes => {
+            add("project_forward", streamed(f + hop_logits + readout + all_states));
+            add(
+                "walk_forward",
+                match graph_task {
+                    true => streamed(n * hops * WORD + all_states + logits),
+                    // Every G_t is read, all A_t but the last and the logits are written.
+                    false => hops_and(outputs, all_states + (walking - 1.0).max(0.0) * states_of_hop + logits),
+                },
+            );
+        }
+        Space::Features => {
+            // Hop 0 reads F and writes H; any other adds to H and, but for the last, writes the next state.
+            let next = (walking - 1.0).max(0.0) * n * d * state;
+            add("propagate_forward", hops_and(d, (2.0 + 2.0 * walking) * n * d * WORD + next));
+            add("readout_forward", streamed(n * d * WORD + readout + logits));
+        }
+    }
+    let codes = if dataset.labels.objective() == Objective::Softmax { rows * WORD } else { logits };
+    let targets = dataset.split.train.len() as f64;
+    add("loss", streamed(targets * outputs * WORD + codes + logits));
+    match plan.space {
+        Space::Classes => {
+            add(
+                "walk_backward",
+                match graph_task {
+                    true => streamed(logits + n * hops * WORD + all_states),
+                    false => hops_and(outputs, logits + all_states),
+                },
+            );
+            // F is read, dF written. Where X is sparse, a non-zero gathers the states of its row.
+            let both = 2.0 * f + 2.0 * (hop_logits + readout);
+            add(
+                "project_backward",
+                match non_zeros {
+                    Some(count) => {
+                        let gathered = count * (WORD + hops * outputs * state);
+                        Bytes(both + gathered, both + count * WORD + all_states)
+                    }
+                    None => streamed(both + all_states),
+                },
+            );
+        }
+        Space::Features => {
+            add("readout_backward", streamed(2.0 * n * d * WORD + 2.0 * readout + logits));
+            // Hop 0 reads F and dH, writes the first state and dF; any other reads F, adds to dF, writes the next state.
+            let next = walking * n * d * state;
+            add("propagate_backward", hops_and(d, (3.0 + 3.0 * walking) * n * d * WORD + next));
+        }
+    }
+    add("hop_weights_backward", streamed(4.0 * hop_logits));
+    let backward = x + f + 2.0 * experts;
+    add(if plan.monb == Monb::Knots { "knots_backward" } else { "monb_backward" }, streamed(backward));
+    add("route_backward", streamed(2.0 * router));
+    add("norm", streamed(all));
+    // Reads parameters, gradient and two moments, writes all but the gradient.
+    add("adam", streamed(7.0 * all));
+    ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batches;
+    use crate::config::Config;
+    use crate::datasets::{Features, Labels, SparseRows};
+    use crate::device::Device;
+    use crate::device::cpu::Cpu;
+    use crate::graph::{Direction, Graph, Split, Walk};
+    use crate::model::{Randomness, Resident, initial_parameters};
+
+    /// A path of four nodes, three classes, two features of which one in two is zero.
+    fn path(sparse: bool) -> Dataset {
+        let graph = Graph::from_edges(4, &[(0, 1), (1, 2), (2, 3)], None, Direction::Undirected).unwrap();
+        let rows = SparseRows::collect((0..4).map(|i| vec![(i % 2, 1.0)]));
+        let values = if sparse { Values::Sparse(rows) } else { Values::Dense(vec![1.0; 8].into()) };
+        let labels = Labels::Classes { ids: vec![0, 1, 2, 0], classes: 3 };
+        let split = Split { train: vec![0, 1], ..Split::default() };
+        Dataset::nodes("path", graph, Features::held(4, 2, values).unwrap(), labels, split).unwrap()
+    }
+
+    fn layout(dataset: &Dataset, hops: usize) -> Layout {
+        let mut config = Config::default();
+        config.model.hops = hops;
+        Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap()
+    }
+
+    fn of(ops: &[Traffic], op: &str) -> (f64, f64) {
+        let found = ops.iter().find(|traffic| traffic.op == op).unwrap();
+        (found.gathered, found.compulsory)
+    }
+
+    #[test]
+    fn bytes_of_a_path_counted_by_hand() {
+        let dataset = path(false);
+        let layout = layout(&dataset, 3);
+        let plan = Plan { monb: Monb::Knots, space: Space::Classes, sparse: false };
+        let ops = step(plan, States::F32, &dataset, &layout);
+        // X and F have 4 x 2 floats.
+        assert_eq!(of(&ops, "knots_forward"), (64.0, 64.0));
+        // Two hops over 6 entries (4 bytes each) and 4 rows (12 bytes each); states of 3 floats: 6 or 4 of them.
+        let matrix = 2.0 * (24.0 + 48.0);
+        // In order: three G_t, one A_t and the logits, 4 x 3 floats each.
+        let ordered = (3.0 + 1.0 + 1.0) * 48.0;
+        assert_eq!(of(&ops, "walk_forward"), (matrix + 2.0 * 72.0 + ordered, matrix + 2.0 * 48.0 + ordered));
+        // dlogits in, three states out.
+        assert_eq!(of(&ops, "walk_backward").1, matrix + 2.0 * 48.0 + 4.0 * 48.0);
+        // Half states halve what is gathered and the states in order, not the matrix and the logits.
+        let half = step(plan, States::F16, &dataset, &layout);
+        assert_eq!(of(&half, "walk_forward").0, matrix + 72.0 + 4.0 * 24.0 + 48.0);
+        assert_eq!(of(&ops, "adam").0, 28.0 * layout.len() as f64);
+        // In feature space states are two floats wide.
+        let direct = step(Plan::DIRECT, States::F32, &dataset, &layout);
+        let ordered = (2.0 + 4.0 + 1.0) * 32.0;
+        assert_eq!(of(&direct, "propagate_forward"), (matrix + 2.0 * 48.0 + ordered, matrix + 2.0 * 32.0 + ordered));
+        assert!(ops.iter().chain(&direct).all(|traffic| traffic.compulsory <= traffic.gathered));
+    }
+
+    #[test]
+    fn every_op_that_runs_is_counted_and_no_other() {
+        let device = Cpu::<f32>::new();
+        for (monb, space, sparse) in [
+            (Monb::Direct, Space::Features, false),
+            (Monb::Knots, Space::Features, false),
+            (Monb::Direct, Space::Classes, true),
+            (Monb::Knots, Space::Classes, true),
+        ] {
+            let (dataset, plan) = (path(sparse), Plan { monb, space, sparse });
+            let layout = layout(&dataset, 3);
+            let batch = Batches::new(&dataset, Walk::default()).whole(&dataset.split.train);
+            let mut resident = Resident::new(&device, &layout, plan, batch).unwrap();
+            let parameters = device.upload(&initial_parameters(&layout, Default::default(), 0)).unwrap();
+            let mut gradient = device.zeros(layout.len()).unwrap();
+            resident.pass.profile();
+            resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
+            let profile = resident.pass.take_profile().unwrap();
+            let ran: Vec<&str> = profile.ops().iter().map(|(op, _)| *op).collect();
+            // The trainer's own ops are not part of a pass.
+            let counted: Vec<&str> = (step(plan, States::F32, &dataset, &layout).iter())
+                .map(|traffic| traffic.op)
+                .filter(|op| !["clear", "norm", "adam"].contains(op))
+                .collect();
+            assert_eq!(ran, counted, "{plan:?}");
+        }
+    }
+}
