@@ -102,7 +102,7 @@ impl Progress {
 impl Observer for Progress {
     fn begin(&mut self, _: RunName, _: usize, _: usize) {}
 
-    fn epoch(&mut self, _: &EpochRecord) {}
+    fn epoch(&mut self, _: RunName, _: &EpochRecord) {}
 
     fn end(&mut self, _: &RunSummary) {
         self.done += 1;

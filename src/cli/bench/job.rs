@@ -7,7 +7,7 @@
 use super::{epochs, graphs};
 use crate::cli::{machine, say, watch};
 use crate::config::Config;
-use crate::datasets::generate::made::{self, Made};
+use crate::datasets::generate::made::{self, Keep, Made};
 use crate::datasets::generate::{Generator, Shape};
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -62,6 +62,6 @@ fn json(answer: impl Serialize) -> Result<serde_json::Value> {
 fn generate(name: &str, shape: Shape, out: &Path) -> Result<()> {
     watch::with(&Default::default(), |context| {
         let made = Made::new(Generator::new(shape, SEED)?, false, &context.watch)?;
-        made::write_store(made, name, out, false, &context.watch)
+        made::write_store(made, name, out, Keep::default(), &context.watch)
     })
 }
