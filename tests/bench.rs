@@ -1,5 +1,5 @@
-//! `harmonia bench` as a user meets it, on graphs that take no time: its JSON, its picture, peers that are well, sick and
-//! wrong, a stop request, bad input. No test looks at how long anything took.
+//! `harmonia bench` as a user meets it, on graphs that take no time: its JSON, its picture, peers that are well, sick
+//! and wrong, a stop request, bad input. No test looks at how long anything took.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -183,7 +183,8 @@ fn peers_are_asked_for_the_same_and_their_answers_are_told_whatever_they_are() {
     let report = with_peers(&scratch, &fake_python(&scratch, &same), &[]);
     assert_eq!(report["cases"][0]["peers"][0]["same_loss"], true);
 
-    // One that fails, one that is killed, and one that prints nonsense, are results like others; ours is there all the same.
+    // One that fails, one that is killed, and one that prints nonsense, are results like others; ours is there all the
+    // same.
     for (then, expected) in [
         ("echo 'out of tensors' >&2; exit 3", "exit code 3: out of tensors"),
         ("kill -9 $$", "killed by signal 9"),
@@ -219,7 +220,8 @@ fn a_stop_request_ends_peers_and_shows_what_there_is() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(number(&report["cases"][0]["seconds"]) > 0.0, "what was measured is shown");
     if let Ok(peer) = std::fs::read_to_string(scratch.path("peer")) {
-        let alive = std::process::Command::new("kill").args(["-0", peer.trim()]).stderr(Stdio::null()).status().unwrap();
+        let alive =
+            std::process::Command::new("kill").args(["-0", peer.trim()]).stderr(Stdio::null()).status().unwrap();
         assert!(!alive.success(), "the peer still runs");
     }
 }
@@ -248,6 +250,10 @@ fn something_else_in_the_place_of_a_graph_is_left_alone() {
     object["generator"]["seed"] = 7.into();
     let changed = object.to_string();
     std::fs::write(&meta, &changed).unwrap();
-    scratch.refused("harmonia", &["bench", "--case", "tiny", "--work", "made"], &["not a store that harmonia bench made"]);
+    scratch.refused(
+        "harmonia",
+        &["bench", "--case", "tiny", "--work", "made"],
+        &["not a store that harmonia bench made"],
+    );
     assert_eq!(std::fs::read_to_string(&meta).unwrap(), changed);
 }

@@ -1,7 +1,8 @@
 //! Where the time of training steps goes, op by op.
 //!
-//! Invariant: ops are named as the methods of [`crate::device::Device`] are. Times are those of calls: they tell something
-//! on a device that has finished when a call returns, as the CPU has; on a GPU they would be times of launches.
+//! Invariant: ops are named as the methods of [`crate::device::Device`] are. Times are those of calls: they tell
+//! something on a device that has finished when a call returns, as the CPU has; on a GPU they would be times of
+//! launches.
 
 use std::time::{Duration, Instant};
 

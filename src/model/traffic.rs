@@ -1,12 +1,12 @@
 //! Bytes that each op of a training step must move, from sizes alone: what measured times are held against.
 //!
 //! Every operand of an op is counted once, and the states of a walk once a hop. A gather can be counted in two ways:
-//! - `gathered`: one row an entry of the matrix. No order of a large graph keeps the rows its neighbours need in cache, so
-//!   this is what memory has to deliver once the states outgrow the caches.
+//! - `gathered`: one row an entry of the matrix. No order of a large graph keeps the rows its neighbours need in cache,
+//!   so this is what memory has to deliver once the states outgrow the caches.
 //! - `compulsory`: each row once a hop, as with a cache that holds all of them. No program moves less.
 //!
-//! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are named
-//! as in a [`super::Profile`].
+//! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are
+//! named as in a [`super::Profile`].
 
 use super::{Layout, Plan, Space};
 use crate::config::{Monb, States};
@@ -131,7 +131,7 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
         }
         Space::Features => {
             add("readout_backward", streamed(2.0 * n * d * WORD + 2.0 * readout + logits));
-            // Hop 0 reads F and dH, writes the first state and dF; any other reads F, adds to dF, writes the next state.
+            // Hop 0 reads F and dH, writes the first state and dF; any other reads F, adds to dF, writes the next one.
             let next = walking * n * d * state;
             add("propagate_backward", hops_and(d, (3.0 + 3.0 * walking) * n * d * WORD + next));
         }

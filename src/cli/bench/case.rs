@@ -163,8 +163,8 @@ pub fn config(preset: &str, own: &[&str], user: &[String]) -> Result<Config> {
     layers.finish()
 }
 
-/// What an epoch is measured with: one step over the whole graph, no dropout, because the PyTorch epochs have none; and a
-/// readout that is not zero, because every gradient behind a zero is.
+/// What an epoch is measured with: one step over the whole graph, no dropout, because the PyTorch epochs have none;
+/// and a readout that is not zero, because every gradient behind a zero is.
 pub const EPOCH_SETTINGS: [&str; 3] = ["train.batch_size=0", "train.dropout=0", "init.readout_scale=1"];
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How fast this machine copies memory, on all threads of the current pool: the yardstick of every GB/s.
 //!
-//! As in STREAM, bytes read and bytes written both count, and the best of several runs is taken: all else is disturbance.
+//! As in STREAM, bytes read and bytes written both count, and the best of several runs is taken: all else is
+//! disturbance.
 
 use rayon::prelude::*;
 use std::time::Instant;

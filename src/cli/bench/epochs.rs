@@ -1,8 +1,8 @@
 //! The child's side of a measurement: epochs of training steps on one store, op by op.
 //!
-//! An epoch is forward, backward and the update, without the scoring that training adds to it. The store is opened and the
-//! batch made resident before any epoch is timed; both count in the peak of memory. The bandwidth of memory is measured by
-//! the same process on the same threads, after the peak was read and the model dropped.
+//! An epoch is forward, backward and the update, without the scoring that training adds to it. The store is opened and
+//! the batch made resident before any epoch is timed; both count in the peak of memory. The bandwidth of memory is
+//! measured by the same process on the same threads, after the peak was read and the model dropped.
 
 use super::{copy, memory};
 use crate::cli::watch;

@@ -1,6 +1,7 @@
 //! `harmonia bench`: how long an epoch takes on this machine, what it moves, and what PyTorch takes for the same.
 //!
-//! Nothing here judges: it measures, and says how. Every measurement is a process of its own ([`job`]), one after the other.
+//! Nothing here judges: it measures, and says how. Every measurement is a process of its own ([`job`]), one after the
+//! other.
 
 mod case;
 mod child;
@@ -47,8 +48,8 @@ Exit codes: 0 done, 1 a case failed, 2 bad input, 130 interrupted (what was meas
 
 #[derive(Args)]
 pub struct Arguments {
-    /// What to measure: cora, arxiv, tenth (of products), products (8 GB of memory), graphs (or mutag, proteins, dd, aids,
-    /// mutagenicity), scaling
+    /// What to measure: cora, arxiv, tenth (of products), products (8 GB of memory), graphs (or mutag, proteins, dd,
+    /// aids, mutagenicity), scaling
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "cora,arxiv,tenth")]
     case: Vec<String>,
     /// Epochs timed; their median counts
@@ -118,12 +119,12 @@ pub fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// Settings of a case. The walk of a scaling series is measured with many; these stand for all.
+/// Settings of a case. Those of a scaling series differ in one thing from these.
 fn config(case: &Case, arguments: &Arguments) -> Result<Config> {
     let mut config = match case {
         Case::Epochs(case) => case::config(case.preset, &case::EPOCH_SETTINGS, &arguments.set),
         Case::Graphs(name) => case::config(name, &graphs::SETTINGS, &arguments.set),
-        Case::Scaling { .. } => case::config("ogbn-products", &case::EPOCH_SETTINGS, &arguments.set),
+        Case::Scaling { .. } => case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set),
     }?;
     config.run.threads = arguments.threads;
     Ok(config)

@@ -1,7 +1,7 @@
 //! The same epochs in PyTorch, by `scripts/peers/torch_epoch.py`, one process a variant, in the same run as ours.
 //!
-//! A ratio of times means something only if both compute the same: peers start from our parameters without noise, and the
-//! loss they find is compared with ours.
+//! A ratio of times means something only if both compute the same: peers start from our parameters without noise, and
+//! the loss they find is compared with ours.
 
 use super::child::{self, Answer};
 use super::epochs::Measured;
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// The script, in a checkout.
 const SCRIPT: &str = "scripts/peers/torch_epoch.py";
-/// Relative difference of two losses that are the same: both are means of thousands of terms in single precision, of sums
-/// in other orders.
+/// Relative difference of two losses that are the same: both are means of thousands of terms in single precision, of
+/// sums in other orders.
 const SAME_LOSS: f64 = 1e-3;
 
 /// A Python that has torch, and the script it runs.

@@ -3,7 +3,7 @@
 //! Colours are of middle lightness on no background, so that the picture reads on white pages and on dark ones.
 
 use super::fit::Power;
-use super::scaling::Series;
+use super::scaling::{Point, Series};
 use std::fmt::Write;
 
 /// A panel, with room for its titles.
@@ -26,7 +26,8 @@ pub fn svg(series: &[Series], subtitle: &str) -> String {
     // Writing to a string cannot fail.
     let _ = write!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"{INK}\" role=\"img\">\n\
          <title>Time of an epoch against the size of the problem</title>\n\
          <desc>{}</desc>\n",
@@ -103,7 +104,7 @@ fn panel(out: &mut String, series: &Series) -> std::fmt::Result {
     for point in points {
         let x = horizontal.place(point.x);
         writeln!(out, "<line x1=\"{x:.1}\" y1=\"{bottom}\" x2=\"{x:.1}\" y2=\"{}\" stroke=\"{INK}\"/>", bottom + 4.0)?;
-        let label = if point.x >= 1e4 { format!("{:.1} M", point.x / 1e6) } else { point.label.clone() };
+        let label = short(point);
         writeln!(out, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>", bottom + 18.0, escaped(&label))?;
     }
     for tick in vertical.ticks() {
@@ -138,12 +139,22 @@ fn panel(out: &mut String, series: &Series) -> std::fmt::Result {
     Ok(())
 }
 
+/// What stands below a point: large counts in thousands or millions.
+fn short(point: &Point) -> String {
+    match point.x {
+        x if x >= 1e6 => format!("{:.1} M", x / 1e6),
+        x if x >= 1e4 => format!("{:.0} k", x / 1e3),
+        _ => point.label.clone(),
+    }
+}
+
 /// A power is a straight line here.
 fn line(out: &mut String, power: Power, ends: [f64; 2], x: &Axis, y: &Axis, colour: &str) -> std::fmt::Result {
     let [(x1, y1), (x2, y2)] = ends.map(|end| (x.place(end), y.place(power.at(end))));
     writeln!(
         out,
-        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" stroke-dasharray=\"5 4\"/>"
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" \
+         stroke-dasharray=\"5 4\"/>"
     )
 }
 

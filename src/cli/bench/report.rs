@@ -65,7 +65,8 @@ impl Report {
             writeln!(
                 out,
                 "One epoch: forward, backward, update. Median of {} after {} to warm up; {}.\n\
-                 peak: most memory resident, opening the data and the mapped store included; own: without mapped files.\n",
+                 peak: most memory resident, opening the data and the mapped store included; own: without mapped \
+                 files.\n",
                 run.epochs, run.warmup, first.device
             )?;
         }
@@ -97,7 +98,7 @@ impl Report {
         }
         writeln!(
             out,
-            "\nWhat must move, and the time it takes at the speed of a plain copy on the same threads (read + written).\n\
+            "\nWhat must move, and the time it takes at the speed of a copy on the same threads (read + written).\n\
              gathered: a row an entry of the graph; compulsory: each row once a hop, as if caches held every state.\n\n\
              {:<10}{:>10} |{:>10}{:>9}{:>9}{:>10}{:>13} |{:>12}{:>10}{:>13}",
             "case",
@@ -138,8 +139,8 @@ impl Report {
         let Some(torch) = &self.torch else {
             return writeln!(
                 out,
-                "\nNo PyTorch to compare with: --peers PYTHON, with the path of a Python that has torch, runs the same epochs \
-                 there."
+                "\nNo PyTorch to compare with: --peers PYTHON, with the path of a Python that has torch, runs the \
+                 same epochs there."
             );
         };
         if self.epochs.iter().all(|result| result.peers.is_empty()) {
@@ -147,8 +148,8 @@ impl Report {
         }
         writeln!(
             out,
-            "\nThe same epochs in PyTorch {torch}, as many threads, in this run; ratio: its time over ours. Both start from the\n\
-             same parameters: loss is what it finds for them.\n\n\
+            "\nThe same epochs in PyTorch {torch}, as many threads, in this run; ratio: its time over ours.\n\
+             Both start from the same parameters: loss is what it finds for them.\n\n\
              {:<10}{:<18}{:>10}{:>10}{:>10}{:>12}  loss is ours",
             "case", "variant", "seconds", "ratio", "peak", "loss"
         )?;
@@ -176,8 +177,8 @@ impl Report {
     fn graph_table(&self, out: &mut String) -> std::fmt::Result {
         writeln!(
             out,
-            "\nCross-validation with the preset's epochs and patience, scoring included; accuracy on test folds in percent, ±\n\
-             deviation over all runs.\n\n\
+            "\nCross-validation with the preset's epochs and patience, scoring included; accuracy on test folds\n\
+             in percent, ± deviation over all runs.\n\n\
              {:<14}{:>8}{:>11}{:>8}{:>9}{:>10}{:>12}{:>17}{:>14}{:>10}",
             "dataset", "graphs", "nodes", "folds", "repeats", "epochs", "seconds", "accuracy", "± of repeats", "peak"
         )?;

@@ -11,7 +11,7 @@ use crate::error::Result;
 use serde_json::{Value, json};
 
 /// Settings the series start from: T = 4, C = 4, m = 2, B = 8, hidden [16, 8].
-const PRESET: &str = "ogbn-products";
+pub const PRESET: &str = "ogbn-products";
 /// Many edges a node, so that walks are most of an epoch as soon as edges are multiplied.
 const BASE: Shape = Shape {
     nodes: 100_000,
@@ -48,7 +48,7 @@ pub struct Point {
     pub seconds: f64,
     /// Seconds of the ops that walk along edges.
     pub walk_seconds: f64,
-    /// Of which the plan is a part.
+    /// All of it.
     measured: Measured,
 }
 
