@@ -38,6 +38,19 @@ typedef struct Dropout {
     float scale;
 } Dropout;
 
+/* Non-zeros of X by columns. A column is cut into segments of at most HARMONIA_LONG_ROW non-zeros, at least one. */
+typedef struct SparseColumns {
+    const uint64_t* column_ptr;      /* d + 1: first place of each column */
+    const uint32_t* rows;            /* nnz: row of each place */
+    const float* values;             /* nnz */
+    const uint64_t* begin;           /* first place of each segment */
+    const uint64_t* end;             /* place behind its last */
+    const uint32_t* segment_column;  /* its column */
+    const uint32_t* first_segment;   /* d + 1: of each column, and the end */
+    uint32_t segments;
+    uint32_t features;
+} SparseColumns;
+
 /* route.cu */
 typedef struct RouteForward {
     uint32_t* experts;         /* d x m */
@@ -167,6 +180,183 @@ typedef struct MonbFinish {
     uint32_t head_width;
     Dropout dropout;
 } MonbFinish;
+
+/* Every column of a sparse X: zero, then its non-zeros. */
+typedef struct MonbSparseForward {
+    MonbForward monb; /* responses: d + nnz */
+    SparseColumns x;
+} MonbSparseForward;
+
+typedef struct MonbSparseBackward {
+    MonbBackward monb; /* d_responses: d + nnz; expert_sums: blocks x C x hidden_size; head_sums: d x m x (w + 1) */
+    SparseColumns x;
+} MonbSparseBackward;
+
+/* knots.cu. Features that use the same experts share thresholds: increasing, then infinities up to one less than a power
+ * of two. Places of a feature say where its thresholds are. */
+typedef struct Knots {
+    const float* thresholds;         /* of all combinations of experts */
+    const uint32_t* first_threshold; /* d */
+    const uint32_t* threshold_count; /* d: one less than a power of two */
+    const float* lines;              /* d x stride x 2: slope and intercept of each piece */
+    uint32_t features;
+    uint32_t stride;                 /* pieces of a feature, at most */
+    uint32_t most_thresholds;        /* of a feature */
+    uint32_t lanes;                  /* features of a warp: a power of two up to 32; the rest of its lanes are rows */
+    uint32_t in_shared;              /* tables and sums of a block stand in shared memory */
+} Knots;
+
+typedef struct KnotsForward {
+    float* responses;      /* n x d */
+    const float* features; /* n x d */
+    uint64_t nodes;
+    uint64_t block_rows;
+    Knots knots;
+    Dropout dropout;
+} KnotsForward;
+
+typedef struct KnotsBackward {
+    float* sums;              /* chunks x stride x 2 x d: sum of g x, then of g; zero where not in shared memory */
+    const float* d_responses; /* n x d */
+    const float* features;    /* n x d */
+    uint64_t nodes;
+    uint64_t chunk_rows;
+    Knots knots;
+    Dropout dropout;
+} KnotsBackward;
+
+typedef struct KnotsSparseForward {
+    float* responses; /* d + nnz: f(0), then f(x) - f(0) */
+    SparseColumns x;
+    Knots knots;
+    Dropout dropout;
+} KnotsSparseForward;
+
+typedef struct KnotsSparseBackward {
+    float* sums;              /* stride x 2 x d */
+    float* segment_sums;      /* segments x stride x 2 */
+    const float* d_responses; /* d + nnz: sums over columns, then non-zeros */
+    SparseColumns x;
+    Knots knots;
+    Dropout dropout;
+} KnotsSparseBackward;
+
+/* project.cu. States of all hops stand side by side: row i holds T x width columns, of which those of hop t begin at
+ * t * width; width is L padded, and what is padded is zero. States are float, half or bfloat16 by the kernel's suffix. */
+typedef struct ProjectWeights {
+    float* weights;           /* d x (T width): theta_t[k] Wo[k], side by side */
+    const float* hop_weights; /* T x d */
+    const float* readout;     /* d x L */
+    uint32_t features;
+    uint32_t hops;
+    uint32_t outputs;
+    uint32_t width;
+} ProjectWeights;
+
+typedef struct ProjectGradients {
+    float* d_readout;         /* d x L, += */
+    float* d_hop_weights;     /* T x d */
+    const float* sums;        /* d x (T width): S = F^T Y */
+    const float* hop_weights; /* T x d */
+    const float* readout;     /* d x L */
+    uint32_t features;
+    uint32_t hops;
+    uint32_t outputs;
+    uint32_t width;
+} ProjectGradients;
+
+typedef struct ProjectStates {
+    void* states;                /* rows x columns, stored; project_load: input */
+    float* values;               /* rows x columns; project_store: input; project_totals: parts x columns */
+    const float* inverse_degree; /* rows; null: all 1 */
+    uint64_t rows;
+    uint64_t part_rows;          /* project_totals: rows of a part */
+    uint32_t columns;
+    float unscale;               /* factor on what is loaded */
+} ProjectStates;
+
+typedef struct ProjectSparseForward {
+    void* states;              /* n x columns */
+    const float* responses;    /* d + nnz */
+    const float* weights;      /* d x columns */
+    const float* base;         /* columns: f(0) W */
+    const uint64_t* row_ptr;   /* n + 1 */
+    const uint32_t* col_idx;   /* nnz, row by row */
+    const uint32_t* places;    /* nnz: place of each entry of the rows, column by column */
+    uint64_t rows;
+    uint64_t block_rows;
+    uint32_t columns;
+    uint32_t features;
+} ProjectSparseForward;
+
+typedef struct ProjectSparseBackward {
+    float* sums;                 /* d x columns: S */
+    float* segment_sums;         /* segments x columns */
+    float* responses;            /* d + nnz: F in, dF of non-zeros out */
+    const void* states;          /* n x columns */
+    const float* weights;        /* d x columns */
+    const float* inverse_degree; /* n; null: all 1 */
+    SparseColumns x;
+    uint32_t columns;
+    float unscale;
+} ProjectSparseBackward;
+
+/* walk.cu. States as in project.cu. */
+typedef struct WalkStart {
+    void* state;                 /* n x columns: hop 0, or all hops of a graph task */
+    const float* d_logits;       /* rows x L */
+    const float* inverse_degree; /* n; walk_start */
+    const float* node_weights;   /* n x T: v_t; walk_weighted_start */
+    const uint32_t* graph_of;    /* n; walk_weighted_start */
+    uint64_t rows;               /* n */
+    uint32_t columns;
+    uint32_t width;
+    uint32_t outputs;
+    uint32_t hops;
+    float scale;                 /* factor on stored states */
+} WalkStart;
+
+typedef struct WalkRows {
+    void* next;                  /* n x columns: out = added + sum / degree */
+    float* logits;               /* n x L: the last step forward; or null */
+    float* sums;                 /* items x width: plain sums of segments; or null */
+    const void* added;           /* n x columns: what is added; or null */
+    const void* state;           /* n x columns: gathered from; null: nothing is */
+    const float* inverse_degree; /* n */
+    const float* bias;           /* L; with logits */
+    const uint64_t* begin;       /* first entry of each item */
+    const uint64_t* end;         /* entry behind the last of each item */
+    const uint32_t* col_idx;
+    const float* weights;        /* of entries; null: all 1 */
+    uint64_t items;              /* rows of the matrix, or segments of long rows */
+    uint64_t block_items;        /* items of a block */
+    uint32_t columns;
+    uint32_t width;
+    uint32_t outputs;
+    uint32_t group;              /* lanes of an item over columns */
+    uint32_t entry_lanes;        /* lanes of an item over entries */
+} WalkRows;
+
+typedef struct WalkLong {
+    WalkRows step;                 /* what becomes of the sums */
+    const float* segment_sums;     /* segments x width */
+    const uint32_t* long_rows;     /* which rows */
+    const uint32_t* first_segment; /* of each long row, and the end */
+    uint32_t long_row_count;
+} WalkLong;
+
+typedef struct WalkWeighted {
+    float* logits;             /* graphs x L */
+    const void* states;        /* n x columns */
+    const float* node_weights; /* n x T: v_t */
+    const float* bias;         /* L */
+    const uint64_t* graph_ptr; /* graphs + 1 */
+    uint32_t graphs;
+    uint32_t columns;
+    uint32_t width;
+    uint32_t outputs;
+    uint32_t hops;
+} WalkWeighted;
 
 /* propagate.cu. States are float, half or bfloat16 by the kernel's suffix. */
 typedef struct PropagateStart {

@@ -3,8 +3,8 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
-use harmonia::config::{Config, States};
-use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
+use harmonia::datasets::{Dataset, Features, Labels, Level, SparseRows, Values};
 use harmonia::device::cpu::Cpu;
 use harmonia::device::host::Host;
 use harmonia::device::launcher::Launcher;
@@ -22,8 +22,11 @@ const NODES: usize = 90;
 const FEATURES: usize = 7;
 const GRAPHS: usize = 9;
 
+/// What part of a sparse X is zero.
+const ZEROS: f64 = 0.7;
+
 /// Labels that depend on a node's own features and on its neighbours'.
-fn dataset(level: Level) -> Dataset {
+fn dataset(level: Level, sparse: bool) -> Dataset {
     let mut rng = Stream::new(11, Purpose::SyntheticGraph, 0).rng();
     let size = NODES / GRAPHS;
     let graph_ptr: Vec<usize> =
@@ -36,13 +39,22 @@ fn dataset(level: Level) -> Dataset {
         );
     }
     let graph = Graph::from_edges(NODES, &edges, None, Direction::Undirected).unwrap();
-    let values: Vec<f32> = (0..NODES * FEATURES).map(|_| (2.0 * rng.uniform() - 1.0) as f32).collect();
+    let mut values: Vec<f32> = (0..NODES * FEATURES).map(|_| (2.0 * rng.uniform() - 1.0) as f32).collect();
     let units = if level == Level::Node { NODES } else { GRAPHS };
     let ids =
         (0..units).map(|unit| u32::from(values[unit * FEATURES] > 0.0) + u32::from(values[unit * FEATURES + 1] > 0.3));
     let labels = Labels::Classes { ids: ids.collect(), classes: 3 };
+    if sparse {
+        values.iter_mut().filter(|_| rng.uniform() < ZEROS).for_each(|value| *value = 0.0);
+    }
     let split = Split::fractions(&(0..units as u32).collect::<Vec<_>>(), [60.0, 20.0, 20.0], 0);
-    let features = Features::new(NODES, FEATURES, values).unwrap();
+    let features = if sparse {
+        let entries = |row: &[f32]| (0..).zip(row).filter(|(_, x)| **x != 0.0).map(|(k, &x)| (k, x)).collect();
+        let rows = SparseRows::collect(values.chunks(FEATURES).map(entries));
+        Features::held(NODES, FEATURES, Values::Sparse(rows)).unwrap()
+    } else {
+        Features::new(NODES, FEATURES, values).unwrap()
+    };
     Dataset::new("training", graph, graph_ptr, features, labels, level, split).unwrap()
 }
 
@@ -63,26 +75,55 @@ fn train<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config) 
         .unwrap()
 }
 
-/// Trains on both and compares parameters and scores.
-fn compare(level: Level, config: &Config, tolerance: f64) {
-    let dataset = dataset(level);
-    let cpu_config = Config { engine: Default::default(), ..config.clone() };
+/// Trains on both and compares parameters and scores. The CPU computes as it likes best, in f32.
+fn compare(level: Level, sparse: bool, config: &Config, tolerance: f64) {
+    let dataset = dataset(level, sparse);
+    let cpu_config = Config { engine: Engine::default(), ..config.clone() };
     let (expected, best) = train(&Cpu::new(), &dataset, &cpu_config);
     let device = Launcher::new(Host::new().unwrap(), config.engine.states);
     let (found, parameters) = train(&device, &dataset, config);
-    assert_eq!(found.best_epoch, expected.best_epoch);
+    let engine = config.engine;
+    assert_eq!(found.best_epoch, expected.best_epoch, "{level:?}, sparse {sparse}, {engine:?}");
     let largest = best.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     let apart = best.iter().zip(&parameters).fold(0.0f32, |most, (a, b)| most.max((a - b).abs()));
-    assert!(f64::from(apart / largest) < tolerance, "parameters are {apart} apart");
+    assert!(
+        f64::from(apart / largest) < tolerance,
+        "parameters are {apart} apart: {level:?}, sparse {sparse}, {engine:?}"
+    );
     for (found, expected) in [(found.test, expected.test), (found.train, expected.train)] {
         let (found, expected) = (found.nll.unwrap(), expected.nll.unwrap());
-        assert!((found - expected).abs() < tolerance * expected, "loss {found}, expected {expected}");
+        assert!((found - expected).abs() <= tolerance * expected, "loss {found}, expected {expected}: {engine:?}");
     }
+}
+
+/// Every way to compute a step.
+fn engines(states: States) -> Vec<Engine> {
+    let mut all = Vec::new();
+    for monb in [Monb::Direct, Monb::Knots] {
+        for propagate in [Propagate::Features, Propagate::Classes] {
+            all.extend([Sparse::Off, Sparse::Auto].map(|sparse| Engine { monb, propagate, sparse, states }));
+        }
+    }
+    all
 }
 
 #[test]
 fn a_node_task_ends_where_the_cpu_ends() {
-    compare(Level::Node, &config(), TOLERANCE);
+    compare(Level::Node, false, &config(), TOLERANCE);
+}
+
+#[test]
+fn every_way_to_compute_a_step_ends_where_the_cpu_ends() {
+    let mut config = config();
+    config.train.epochs = 20;
+    for (level, sparse) in [(Level::Node, false), (Level::Node, true), (Level::Graph, false), (Level::Graph, true)] {
+        config.train.batch_size = if level == Level::Graph { 2 } else { 0 };
+        config.train.dropout_place = if sparse { DropoutPlace::Feature } else { DropoutPlace::Input };
+        for engine in engines(States::F32) {
+            config.engine = engine;
+            compare(level, sparse, &config, TOLERANCE);
+        }
+    }
 }
 
 #[test]
@@ -91,7 +132,7 @@ fn a_graph_task_in_batches_ends_where_the_cpu_ends() {
     config.train.batch_size = 2;
     config.train.dropout_place = DropoutPlace::Hidden;
     config.train.epochs = 20;
-    compare(Level::Graph, &config, TOLERANCE);
+    compare(Level::Graph, false, &config, TOLERANCE);
 }
 
 #[test]
@@ -99,7 +140,7 @@ fn large_experts_end_where_the_cpu_ends() {
     let mut config = config();
     (config.model.hidden, config.model.bases) = (vec![64, 32], 64);
     config.train.epochs = 20;
-    compare(Level::Node, &config, TOLERANCE);
+    compare(Level::Node, false, &config, TOLERANCE);
 }
 
 #[test]
@@ -107,19 +148,25 @@ fn half_states_end_near() {
     let mut config = config();
     config.train.epochs = 20;
     for states in [States::F16, States::Bf16] {
-        config.engine.states = states;
-        compare(Level::Node, &config, HALF_TOLERANCE);
+        for engine in engines(states) {
+            config.engine = engine;
+            compare(Level::Node, true, &config, HALF_TOLERANCE);
+        }
+        compare(Level::Graph, false, &config, HALF_TOLERANCE);
     }
 }
 
 /// A sum whose order depended on which thread or block comes first would differ.
 #[test]
 fn the_same_seed_gives_the_same_bits_in_any_order_of_threads_and_blocks() {
-    let (dataset, mut config) = (dataset(Level::Node), config());
+    let (dataset, mut config) = (dataset(Level::Node, true), config());
     config.train.epochs = 5;
-    let parameters = |host: Host| train(&Launcher::new(host, States::F32), &dataset, &config).1;
-    let expected = parameters(Host::new().unwrap());
-    for seed in 1..4 {
-        assert_eq!(parameters(Host::new().unwrap().in_random_order(seed)), expected);
+    for engine in engines(States::F32) {
+        config.engine = engine;
+        let parameters = |host: Host| train(&Launcher::new(host, States::F32), &dataset, &config).1;
+        let expected = parameters(Host::new().unwrap());
+        for seed in 1..3 {
+            assert_eq!(parameters(Host::new().unwrap().in_random_order(seed)), expected, "{engine:?}");
+        }
     }
 }

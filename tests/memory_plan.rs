@@ -5,8 +5,9 @@
 
 mod common;
 
-use common::problems::{Recipe, Task};
-use harmonia::config::{Config, States};
+use common::as_sparse;
+use common::problems::{Recipe, Task, Values};
+use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
 use harmonia::datasets::{Dataset, Level};
 use harmonia::device::DropoutPlace;
 use harmonia::device::host::{Host, Memory};
@@ -101,32 +102,65 @@ fn dataset(recipe: &Recipe) -> Dataset {
     dataset
 }
 
-#[test]
-fn a_run_stays_within_its_plan() {
+/// Trains for a moment, and holds what was taken against what was planned.
+fn check(dataset: &Dataset, config: &Config, context: &dyn std::fmt::Debug) {
+    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
+    let (device, count) = device(usize::MAX, config.engine.states);
+    let planned = MemoryPlan::new(&device, &layout, dataset, config).device_bytes();
+    let stop = AtomicBool::new(false);
+    let session = Session { device: &device, config, stop: &stop };
+    session.run_one(dataset, None, RunName { seed: 0, fold: None }, None, &mut Silent).unwrap();
+    let most = count.most.load(Ordering::Relaxed);
+    let engine = config.engine;
+    assert!(most <= planned, "planned {planned}, took {most}: {engine:?} {context:?}");
+    assert!(planned <= 4 * most, "planned {planned} for {most}: too careful to be of use: {engine:?} {context:?}");
+}
+
+fn recipes() -> [Recipe; 6] {
     let base = Recipe { nodes: 200, features: 8, ..Recipe::default() };
-    let recipes = [
+    [
         base.clone(),
         Recipe { nodes: 300, task: Task::Multi(100), direction: Direction::Directed, weighted: true, ..base.clone() },
         Recipe { nodes: 600, graphs: 60, level: Level::Graph, ..base.clone() },
         Recipe { nodes: 1300, hub: 1200, features: 3, direction: Direction::Directed, ..base.clone() },
+        Recipe { nodes: 1500, features: 40, values: Values::Few(2), ..base.clone() },
         Recipe { nodes: 400, features: 5, hidden: vec![300, 40], ..base },
-    ];
-    for recipe in recipes {
-        let dataset = dataset(&recipe);
-        let mut config = Config::default();
-        config.model.hidden.clone_from(&recipe.hidden);
-        config.train.epochs = 3;
-        config.train.batch_size = if recipe.graphs > 1 { 8 } else { 0 };
-        (config.train.dropout, config.train.dropout_place) = (0.1, DropoutPlace::Hidden);
-        let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
-        let (device, count) = device(usize::MAX, States::F32);
-        let planned = MemoryPlan::new(&device, &layout, &dataset, &config).device_bytes();
-        let stop = AtomicBool::new(false);
-        let session = Session { device: &device, config: &config, stop: &stop };
-        session.run_one(&dataset, None, RunName { seed: 0, fold: None }, None, &mut Silent).unwrap();
-        let most = count.most.load(Ordering::Relaxed);
-        assert!(most <= planned, "planned {planned}, took {most}: {recipe:?}");
-        assert!(planned <= 4 * most, "planned {planned} for {most}: too careful to be of use: {recipe:?}");
+    ]
+}
+
+fn config(recipe: &Recipe) -> Config {
+    let mut config = Config::default();
+    config.model.hidden.clone_from(&recipe.hidden);
+    config.train.epochs = 3;
+    config.train.batch_size = if recipe.graphs > 1 { 8 } else { 0 };
+    config.train.dropout = 0.1;
+    config
+}
+
+#[test]
+fn a_run_stays_within_its_plan() {
+    for recipe in recipes() {
+        let mut config = config(&recipe);
+        config.train.dropout_place = DropoutPlace::Hidden;
+        check(&dataset(&recipe), &config, &recipe);
+    }
+}
+
+#[test]
+fn every_way_to_compute_a_step_stays_within_its_plan() {
+    for recipe in recipes() {
+        let mut config = config(&recipe);
+        let dense = dataset(&recipe);
+        let sparse = Dataset { features: Arc::new(as_sparse(&dense.features)), ..dense.clone() };
+        for monb in [Monb::Direct, Monb::Knots] {
+            for propagate in [Propagate::Features, Propagate::Classes] {
+                for states in [States::F32, States::Bf16] {
+                    config.engine = Engine { monb, propagate, sparse: Sparse::Auto, states };
+                    check(&dense, &config, &recipe);
+                    check(&sparse, &config, &recipe);
+                }
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::config::{Config, Monb};
 use crate::datasets::{Dataset, Level};
 use crate::device::Device;
 use crate::error::Result;
-use crate::model::{Cost, Layout, MemoryPlan, Plan, Space};
+use crate::model::{Cost, DatasetSizes, Layout, MemoryPlan, Plan, Space};
 use serde_json::json;
 
 /// What `--dry-run` prints.
@@ -12,8 +12,8 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Datase
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     let memory = MemoryPlan::new(device, &layout, dataset, config);
     let plan = Plan::new(config, dataset, &layout);
-    let costs =
-        [Space::Features, Space::Classes].map(|space| (space, Plan::cost(space, config.engine, dataset, &layout)));
+    let costs = [Space::Features, Space::Classes]
+        .map(|space| (space, Plan::cost(space, config.engine, DatasetSizes::of(dataset), &layout)));
     let total: usize = memory.buffers().map(|(_, bytes)| bytes).sum();
     if as_json {
         let groups: serde_json::Map<_, _> =

@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::graph::Transition;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Kept free beside the plan: work space of cuBLAS, code of kernels, and what a pool of memory rounds up.
 const RESERVE: usize = 256 << 20;
@@ -28,20 +29,28 @@ pub struct BatchSizes {
     pub entries: usize,
     /// Rows of their logits.
     pub rows: usize,
+    /// Non-zeros of their features, where those are kept as sparse rows; else 0.
+    pub nonzeros: usize,
 }
 
 impl BatchSizes {
     /// The largest training step and the validation graphs beside it, or the largest graph alone.
     pub fn largest(dataset: &Dataset, batch_size: usize) -> Self {
         let adjacency = dataset.graph.adjacency();
+        let row_ptr = match dataset.features.values() {
+            Values::Sparse(sparse) => Some(&sparse.row_ptr),
+            Values::Dense(_) | Values::Half(_) => None,
+        };
+        let between = |ptr: &[u64], nodes: Range<usize>| (ptr[nodes.end] - ptr[nodes.start]) as usize;
+        let nonzeros = |nodes: Range<usize>| row_ptr.map_or(0, |ptr| between(ptr, nodes));
         if dataset.graphs() == 1 {
-            return BatchSizes { nodes: dataset.graph.nodes(), entries: adjacency.entries(), rows: dataset.units() };
+            let nodes = dataset.graph.nodes();
+            let (entries, nonzeros) = (adjacency.entries(), nonzeros(0..nodes));
+            return BatchSizes { nodes, entries, rows: dataset.units(), nonzeros };
         }
         let nodes_of = |graph: &usize| dataset.graph_nodes(*graph).len();
-        let entries_of = |graph: &usize| {
-            let nodes = dataset.graph_nodes(*graph);
-            (adjacency.row_ptr[nodes.end] - adjacency.row_ptr[nodes.start]) as usize
-        };
+        let entries_of = |graph: &usize| between(&adjacency.row_ptr, dataset.graph_nodes(*graph));
+        let nonzeros_of = |graph: &usize| nonzeros(dataset.graph_nodes(*graph));
         let held = |units: &[u32]| {
             let graphs: BTreeSet<usize> = units.iter().map(|&unit| dataset.graph_of(unit as usize)).collect();
             graphs.into_iter().collect::<Vec<_>>()
@@ -55,10 +64,17 @@ impl BatchSizes {
             let resident = sizes[..step].iter().sum::<usize>() + valid.iter().map(size).sum::<usize>();
             resident.max((0..dataset.graphs()).map(|graph| size(&graph)).max().unwrap_or(0))
         };
-        let (nodes, entries) = (most(&nodes_of), most(&entries_of));
+        let (nodes, entries, nonzeros) = (most(&nodes_of), most(&entries_of), most(&nonzeros_of));
         let rows = if dataset.level == Level::Node { nodes } else { step + valid.len() };
-        BatchSizes { nodes, entries, rows }
+        BatchSizes { nodes, entries, rows, nonzeros }
     }
+}
+
+/// Bytes of a copy of sparse features by rows and by columns, at most. Columns are cut into segments, each with two offsets
+/// and its column.
+fn sparse_bytes(batch: &BatchSizes, features: usize) -> usize {
+    let segments = features + batch.nonzeros / 1024;
+    8 * (batch.nodes + 1) + 12 * (features + 1) + 16 * batch.nonzeros + 20 * segments
 }
 
 impl MemoryPlan {
@@ -87,11 +103,8 @@ impl MemoryPlan {
             ("routing noise", a.features * a.experts * float),
             ("hop weights and gradient", 2 * a.hops * a.features * float),
         ];
-        let entries = match dataset.features.values() {
-            Values::Sparse(sparse) if plan.sparse => Some(a.features + sparse.values.len()),
-            _ => None,
-        };
-        on_device.push(("responses F", entries.map_or(matrix, |entries| entries * float)));
+        let responses = if plan.sparse { (a.features + batch.nonzeros) * float } else { matrix };
+        on_device.push(("responses F", responses));
         match plan.space {
             Space::Features => on_device.push(("states H, dH, dF", matrix)),
             Space::Classes => {
@@ -106,9 +119,18 @@ impl MemoryPlan {
             ("labels", batch.rows * codes * float),
         ]);
         if device.copies() {
-            on_device.insert(0, ("features, copied", matrix));
-            on_device.insert(1, ("walk, copied", walk(batch.nodes, batch.entries)));
-            if !matches!(dataset.features.values(), Values::Dense(_)) {
+            let features = if plan.sparse { sparse_bytes(&batch, a.features) } else { matrix };
+            on_device.insert(0, ("features, copied", features));
+            on_device.insert(
+                1,
+                if dataset.level == Level::Graph && plan.space == Space::Classes {
+                    // One weight a hop, and the graph it counts in.
+                    ("node weights, copied", batch.nodes * (a.hops + 1) * float)
+                } else {
+                    ("walk, copied", walk(batch.nodes, batch.entries))
+                },
+            );
+            if !plan.sparse && !matches!(dataset.features.values(), Values::Dense(_)) {
                 host.push(("features, widened to copy", matrix));
             }
         } else if let Values::Sparse(sparse) = dataset.features.values() {

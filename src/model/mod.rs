@@ -17,6 +17,6 @@ pub use init::{Initialisation, initial_parameters};
 pub use memory::{BatchSizes, MemoryPlan};
 pub use parameters::{Architecture, HopWeights, Layer, Layout, Tensor};
 pub use pass::{Pass, Randomness};
-pub use plan::{Cost, Plan, Space};
+pub use plan::{Cost, DatasetSizes, Plan, Space};
 pub use profile::Profile;
 pub use resident::Resident;

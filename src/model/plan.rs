@@ -35,6 +35,34 @@ pub struct Plan {
     pub sparse: bool,
 }
 
+/// What of a dataset the cost of a step depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct DatasetSizes {
+    /// n.
+    pub nodes: usize,
+    /// Entries of the adjacency matrix.
+    pub entries: usize,
+    /// Graphs, where labels belong to them; none where they belong to nodes.
+    pub labelled_graphs: Option<usize>,
+    /// Non-zeros of X, where it is held as sparse rows.
+    pub nonzeros: Option<usize>,
+}
+
+impl DatasetSizes {
+    /// Those of a dataset.
+    pub fn of(dataset: &Dataset) -> Self {
+        DatasetSizes {
+            nodes: dataset.graph.nodes(),
+            entries: dataset.graph.adjacency().entries(),
+            labelled_graphs: (dataset.level == Level::Graph).then(|| dataset.graphs()),
+            nonzeros: match dataset.features.values() {
+                Values::Sparse(sparse) => Some(sparse.values.len()),
+                Values::Dense(_) | Values::Half(_) => None,
+            },
+        }
+    }
+}
+
 /// What one step costs in one space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
@@ -66,21 +94,26 @@ impl Plan {
 
     /// The way for a dataset and settings that fit.
     pub fn choose(engine: Engine, dataset: &Dataset, layout: &Layout) -> Plan {
-        let cost = |space| Plan::cost(space, engine, dataset, layout).total();
+        Plan::for_sizes(engine, DatasetSizes::of(dataset), layout)
+    }
+
+    /// The way for a dataset of these sizes.
+    pub fn for_sizes(engine: Engine, sizes: DatasetSizes, layout: &Layout) -> Plan {
+        let cost = |space| Plan::cost(space, engine, sizes, layout).total();
         let space = match engine.propagate {
             Propagate::Features => Space::Features,
             Propagate::Classes => Space::Classes,
             Propagate::Auto if cost(Space::Classes) <= cost(Space::Features) => Space::Classes,
             Propagate::Auto => Space::Features,
         };
-        Plan { monb: engine.monb, space, sparse: space == Space::Classes && is_sparse(engine, dataset) }
+        Plan { monb: engine.monb, space, sparse: space == Space::Classes && nonzeros(engine, sizes).is_some() }
     }
 
     /// What one step forward and backward over the whole dataset costs in a space.
-    pub fn cost(space: Space, engine: Engine, dataset: &Dataset, layout: &Layout) -> Cost {
+    pub fn cost(space: Space, engine: Engine, sizes: DatasetSizes, layout: &Layout) -> Cost {
         let a = &layout.architecture;
-        let [n, d, outputs, hops] = [dataset.graph.nodes(), a.features, a.outputs, a.hops].map(|size| size as f64);
-        let entries = dataset.graph.adjacency().entries() as f64;
+        let [n, d, outputs, hops] = [sizes.nodes, a.features, a.outputs, a.hops].map(|size| size as f64);
+        let entries = sizes.entries as f64;
         let state = engine.states.bytes() as f64;
         // Forward and backward: each hop gathers a row an entry, and reads and writes every row once.
         let walk = |columns: f64| 2.0 * (hops - 1.0) * (entries * (F + columns * state) + 2.0 * n * columns * state);
@@ -88,15 +121,12 @@ impl Plan {
         let products = |elements: f64, columns: f64| 3.0 * 2.0 * elements * columns;
         match space {
             Space::Features => {
-                let graphs = if dataset.level == Level::Graph { dataset.graphs() as f64 } else { n };
-                Cost { bytes: walk(d) + 4.0 * F * n * d, flops: products(graphs * d, outputs) }
+                let rows = sizes.labelled_graphs.map_or(n, |graphs| graphs as f64);
+                Cost { bytes: walk(d) + 4.0 * F * n * d, flops: products(rows * d, outputs) }
             }
             Space::Classes => {
-                let elements = match dataset.features.values() {
-                    Values::Sparse(sparse) if is_sparse(engine, dataset) => sparse.values.len() as f64,
-                    _ => n * d,
-                };
-                let walked = if dataset.level == Level::Graph { 0.0 } else { walk(outputs) };
+                let elements = nonzeros(engine, sizes).map_or(n * d, |nonzeros| nonzeros as f64);
+                let walked = if sizes.labelled_graphs.is_some() { 0.0 } else { walk(outputs) };
                 let states = 4.0 * state * n * outputs * hops;
                 Cost { bytes: walked + states + 4.0 * F * elements, flops: products(elements, outputs * hops) }
             }
@@ -104,6 +134,7 @@ impl Plan {
     }
 }
 
-fn is_sparse(engine: Engine, dataset: &Dataset) -> bool {
-    engine.sparse == Sparse::Auto && matches!(dataset.features.values(), Values::Sparse(_))
+/// Non-zeros of X, where its zeros are left out.
+fn nonzeros(engine: Engine, sizes: DatasetSizes) -> Option<usize> {
+    sizes.nonzeros.filter(|_| engine.sparse == Sparse::Auto)
 }

@@ -4,10 +4,12 @@
 //! Gradients start from values that are not zero: an op that overwrites where it should add is found out.
 
 use super::assert_close;
-use super::problems::Recipe;
-use harmonia::device::cpu::Cpu;
-use harmonia::device::{AdamStep, Device, Dropout, Responses, Routing};
-use harmonia::model::{Layout, Plan};
+use super::problems::{Problem, Recipe};
+use harmonia::config::Monb;
+use harmonia::datasets::Values;
+use harmonia::device::cpu::{Cpu, Panels};
+use harmonia::device::{AdamStep, Device, Dropout, DropoutPlace, Responses, Routing};
+use harmonia::model::{Layout, Plan, Space};
 use harmonia::seed::{Purpose, Stream};
 
 /// f32 keeps seven digits; sums of some thousand terms in another order may lose two of them.
@@ -79,24 +81,14 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         oracle.hop_weights_backward(&mut gradient.1, &d_hop_weights.1, &hop_weights.1, &parameters.1, layout).unwrap();
         self.same("hop_weights_backward", &gradient.0, &gradient.1, TOLERANCE);
 
-        let (found, expected) = self.random_matrix(nodes, a.features);
-        let mut responses = (Responses::Dense(found), Responses::Dense(expected));
-        device.monb_forward(&mut responses.0, &inputs.0, &routing.0, &parameters.0, dropout, layout).unwrap();
-        oracle.monb_forward(&mut responses.1, &inputs.1, &routing.1, &parameters.1, dropout, layout).unwrap();
-        if let (Responses::Dense(found), Responses::Dense(expected)) = &responses {
-            self.same_matrix("monb_forward", found, expected, TOLERANCE);
+        for monb in [Monb::Direct, Monb::Knots] {
+            for sparse in [false, true] {
+                self.features(&problem, Plan { monb, space: Space::Classes, sparse }, &parameters, &routing, dropout);
+            }
         }
-        let (found, expected) = self.random_matrix(nodes, a.features);
-        let d_responses = (Responses::Dense(found), Responses::Dense(expected));
-        let mut gradient = self.random(layout.len());
-        let mut d_gates = self.random(a.features * a.active);
-        let (g, d) = (&mut gradient.0, &mut d_gates.0);
-        device.monb_backward(g, d, &d_responses.0, &inputs.0, &routing.0, &parameters.0, dropout, layout).unwrap();
-        let (g, d) = (&mut gradient.1, &mut d_gates.1);
-        oracle.monb_backward(g, d, &d_responses.1, &inputs.1, &routing.1, &parameters.1, dropout, layout).unwrap();
-        self.same("monb_backward", &gradient.0, &gradient.1, TOLERANCE);
-        self.same("d_gates", &d_gates.0, &d_gates.1, TOLERANCE);
-
+        for sparse in [false, true] {
+            self.classes(&problem, sparse, &parameters, &hop_weights, states);
+        }
         let responses = self.random_matrix(nodes, a.features);
         let mut state = self.random_matrix(nodes, a.features);
         device.propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
@@ -147,6 +139,91 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         }
     }
 
+    /// Responses and what they are made of, by a plan.
+    fn features(
+        &self,
+        problem: &Problem,
+        plan: Plan,
+        parameters: &Both<D::Buffer, Vec<f64>>,
+        routing: &Both<Routing<D>, Routing<Cpu<f64>>>,
+        dropout: Option<&Dropout>,
+    ) {
+        let hidden = dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Hidden);
+        if hidden && (plan.sparse || plan.monb == Monb::Knots) {
+            return; // no plan does this
+        }
+        let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
+        let slots = layout.architecture.features * layout.architecture.active;
+        let batch = problem.batch(plan);
+        let inputs = (device.inputs(&batch, plan).unwrap(), oracle.inputs(&batch, plan).unwrap());
+        let mut responses = self.random_responses(problem, plan);
+        let d_responses = self.random_responses(problem, plan);
+        let mut gradient = self.random(layout.len());
+        let mut d_gates = self.random(slots);
+        let (p, r) = (parameters, routing);
+        match plan.monb {
+            Monb::Direct => {
+                device.monb_forward(&mut responses.0, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
+                oracle.monb_forward(&mut responses.1, &inputs.1, &r.1, &p.1, dropout, layout).unwrap();
+                let (g, d) = (&mut gradient.0, &mut d_gates.0);
+                device.monb_backward(g, d, &d_responses.0, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
+                let (g, d) = (&mut gradient.1, &mut d_gates.1);
+                oracle.monb_backward(g, d, &d_responses.1, &inputs.1, &r.1, &p.1, dropout, layout).unwrap();
+            }
+            Monb::Knots => {
+                let mut knots = (device.knots(layout).unwrap(), oracle.knots(layout).unwrap());
+                device.knots_compile(&mut knots.0, &r.0, &p.0, layout).unwrap();
+                oracle.knots_compile(&mut knots.1, &r.1, &p.1, layout).unwrap();
+                device.knots_forward(&mut responses.0, &knots.0, &inputs.0, dropout, layout).unwrap();
+                oracle.knots_forward(&mut responses.1, &knots.1, &inputs.1, dropout, layout).unwrap();
+                let (g, d, k) = (&mut gradient.0, &mut d_gates.0, &mut knots.0);
+                device.knots_backward(g, d, &d_responses.0, k, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
+                let (g, d, k) = (&mut gradient.1, &mut d_gates.1, &mut knots.1);
+                oracle.knots_backward(g, d, &d_responses.1, k, &inputs.1, &r.1, &p.1, dropout, layout).unwrap();
+            }
+        }
+        self.same_responses(&format!("responses by {plan:?}"), &responses, TOLERANCE);
+        self.same(&format!("gradient by {plan:?}"), &gradient.0, &gradient.1, TOLERANCE);
+        self.same(&format!("d_gates by {plan:?}"), &d_gates.0, &d_gates.1, TOLERANCE);
+    }
+
+    /// Class space: what the states of hops are is the device's own affair, so ops are compared in pairs.
+    fn classes(
+        &self,
+        problem: &Problem,
+        sparse: bool,
+        parameters: &Both<D::Buffer, Vec<f64>>,
+        hop_weights: &Both<D::Buffer, Vec<f64>>,
+        states: f64,
+    ) {
+        let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
+        let (a, plan) = (&layout.architecture, Plan { monb: Monb::Knots, space: Space::Classes, sparse });
+        let batch = problem.batch(plan);
+        let inputs = (device.inputs(&batch, plan).unwrap(), oracle.inputs(&batch, plan).unwrap());
+        let mut responses = self.random_responses(problem, plan);
+        let mut hops = (device.hops(&inputs.0, layout).unwrap(), oracle.hops(&inputs.1, layout).unwrap());
+        let (p, theta) = (parameters, hop_weights);
+        device.project_forward(&mut hops.0, &responses.0, &theta.0, &p.0, &inputs.0, layout).unwrap();
+        oracle.project_forward(&mut hops.1, &responses.1, &theta.1, &p.1, &inputs.1, layout).unwrap();
+        let mut logits = self.random(batch.rows() * a.outputs);
+        device.walk_forward(&mut logits.0, &mut hops.0, &p.0, &inputs.0, layout).unwrap();
+        oracle.walk_forward(&mut logits.1, &mut hops.1, &p.1, &inputs.1, layout).unwrap();
+        self.same(&format!("walk_forward, sparse {sparse}"), &logits.0, &logits.1, states);
+
+        let d_logits = self.random(batch.rows() * a.outputs);
+        let mut gradient = self.random(layout.len());
+        let mut d_theta = self.random(a.hops * a.features);
+        let (g, h, r, d) = (&mut gradient.0, &mut hops.0, &mut responses.0, &mut d_theta.0);
+        device.walk_backward(g, h, &d_logits.0, &inputs.0, layout).unwrap();
+        device.project_backward(g, d, r, h, &theta.0, &p.0, &inputs.0, layout).unwrap();
+        let (g, h, r, d) = (&mut gradient.1, &mut hops.1, &mut responses.1, &mut d_theta.1);
+        oracle.walk_backward(g, h, &d_logits.1, &inputs.1, layout).unwrap();
+        oracle.project_backward(g, d, r, h, &theta.1, &p.1, &inputs.1, layout).unwrap();
+        self.same(&format!("project_backward, sparse {sparse}"), &gradient.0, &gradient.1, states);
+        self.same(&format!("d_hop_weights of classes, sparse {sparse}"), &d_theta.0, &d_theta.1, states);
+        self.same_responses(&format!("d_responses of classes, sparse {sparse}"), &responses, states);
+    }
+
     fn upload(&self, values: &[f32]) -> Both<D::Buffer, Vec<f64>> {
         (self.device.upload(values).unwrap(), widened(values))
     }
@@ -164,6 +241,30 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let values = self.numbers(rows * cols);
         let oracle = self.oracle.upload_matrix(&widened(&values), cols).unwrap();
         (self.device.upload_matrix(&values, cols).unwrap(), oracle)
+    }
+
+    /// In the form of a plan, with contiguous rows.
+    fn random_responses(&self, problem: &Problem, plan: Plan) -> Both<Responses<D>, Responses<Cpu<f64>>> {
+        let (batch, d) = (problem.batch(plan), problem.layout.architecture.features);
+        if let (true, Values::Sparse(x)) = (plan.sparse, batch.features.values()) {
+            let (found, expected) = self.random(d + x.values.len());
+            return (Responses::Sparse(found), Responses::Sparse(expected));
+        }
+        let values = self.numbers(batch.nodes() * d);
+        let mut rows = Panels::zeroed_rows(batch.nodes(), d);
+        rows.as_rows_mut().unwrap().copy_from_slice(&widened(&values));
+        (Responses::Dense(self.device.upload_matrix(&values, d).unwrap()), Responses::Dense(rows))
+    }
+
+    #[track_caller]
+    fn same_responses(&self, what: &str, responses: &Both<Responses<D>, Responses<Cpu<f64>>>, tolerance: f64) {
+        match responses {
+            (Responses::Dense(found), Responses::Dense(expected)) => {
+                self.same_matrix(what, found, expected, tolerance);
+            }
+            (Responses::Sparse(found), Responses::Sparse(expected)) => self.same(what, found, expected, tolerance),
+            _ => unreachable!("one device made its responses sparse, the other did not"),
+        }
     }
 
     #[track_caller]

@@ -3,11 +3,11 @@
 use super::shapes::{PRODUCTS, grouped};
 use crate::config::States;
 use crate::device::cuda;
-use crate::device::launcher::traffic::{self, Work};
+use crate::device::launcher::traffic::{self, Problem, Work};
 use crate::device::launcher::{Kernel, kernel};
 use crate::device::resources::{Occupancy, Resources, occupancy, parse};
 use crate::error::{Error, Result};
-use crate::model::Layout;
+use crate::model::{Layout, Plan};
 use serde_json::{Value, json};
 
 /// A kernel on a generation.
@@ -86,16 +86,20 @@ fn chosen<'a>(report: &'a [Resources], asked: Option<&str>) -> Result<Vec<&'a st
     }
 }
 
-/// What kernels do in a training step: with every type of states, and with the experts of the synthetic study.
+/// What kernels do in a training step: as a run computes it and directly, with every type of states, and with the experts of
+/// the synthetic study.
 fn steps() -> Result<Vec<Work>> {
     let mut config = PRODUCTS.config()?;
     let mut all = Vec::new();
     for states in [States::F32, States::F16, States::Bf16] {
-        all.extend(traffic::step(&PRODUCTS.problem(&config, states)?));
+        let problem = PRODUCTS.problem(&config, states)?;
+        all.extend(traffic::step(&problem));
+        all.extend(traffic::step(&Problem { plan: Plan::DIRECT, ..problem }));
     }
     for hidden in [vec![64, 32], vec![32]] {
         config.model.hidden = hidden;
-        all.extend(traffic::step(&PRODUCTS.problem(&config, States::F32)?));
+        let problem = PRODUCTS.problem(&config, States::F32)?;
+        all.extend(traffic::step(&Problem { plan: Plan::DIRECT, ..problem }));
     }
     Ok(all)
 }

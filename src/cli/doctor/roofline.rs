@@ -1,9 +1,10 @@
 //! `harmonia doctor --roofline`: bytes, flops and the least time of each kernel of a training step.
 
 use super::shapes::{SHAPES, Shape, grouped};
-use crate::config::States;
+use crate::config::{Monb, States};
 use crate::device::launcher::traffic::{self, Bytes, Problem, Work};
 use crate::error::{Error, Result};
+use crate::model::{Plan, Space};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -67,7 +68,7 @@ impl Row {
     fn text(&self) -> String {
         let Work { launches, flops, bytes, .. } = &self.work;
         format!(
-            "{:<31}{launches:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{:>10.3}{:>10.3}  {}\n",
+            "{:<29}{launches:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{:>10.3}{:>10.3}  {}\n",
             self.name,
             giga(bytes.minimum),
             giga(bytes.perfect_reuse),
@@ -137,11 +138,29 @@ pub fn output(peak: Peak) -> Result<(String, Value)> {
     Ok((text, json))
 }
 
+fn space(problem: &Problem) -> &'static str {
+    match problem.plan.space {
+        Space::Features => "propagation of features",
+        Space::Classes => "propagation of classes",
+    }
+}
+
+/// How a step is computed.
+fn way(problem: &Problem) -> String {
+    let monb = match problem.plan.monb {
+        Monb::Direct => "every expert evaluated".to_string(),
+        Monb::Knots => format!("experts by pieces ({} a feature)", problem.pieces),
+    };
+    format!("{monb}, {}", space(problem))
+}
+
 fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
     let config = shape.config()?;
     let problem = shape.problem(&config, States::F32)?;
     let rows_f32 = rows(&problem, peak);
-    let half = total(&rows(&shape.problem(&config, States::F16)?, peak));
+    let half_problem = shape.problem(&config, States::F16)?;
+    let half = total(&rows(&half_problem, peak));
+    let direct = total(&rows(&Problem { plan: Plan::DIRECT, ..problem.clone() }, peak));
     let [reuse, none] = total(&rows_f32);
     let sum = Work {
         kernel: "",
@@ -155,7 +174,8 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
     let _ = write!(
         text,
         "\n{}: {} nodes, {} entries ({}), d {}, L {}\nT {}, C {}, m {}, B {}, hidden {:?}, {} parameters, {} targets a step\n\
-         {:<31}{:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{:>10}{:>10}  bound by\n",
+         {}\n\
+         {:<29}{:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{:>10}{:>10}  bound by\n",
         shape.name,
         grouped(problem.nodes),
         grouped(problem.entries),
@@ -169,6 +189,7 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
         a.hidden,
         grouped(problem.layout.len()),
         grouped(problem.targets),
+        way(&problem),
         "kernel",
         "runs",
         "GB least",
@@ -182,7 +203,7 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
     rows_f32.iter().for_each(|row| text.push_str(&row.text()));
     let _ = write!(
         text,
-        "{:<31}{:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{reuse:>10.3}{none:>10.3}\n{:<85}{:>10.3}{:>10.3}\n",
+        "{:<29}{:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{reuse:>10.3}{none:>10.3}\n{:<83}{:>10.3}{:>10.3}\n{:<83}{:>10.3}{:>10.3}\n",
         "step",
         sum.launches,
         giga(sum.bytes.minimum),
@@ -190,9 +211,12 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
         giga(sum.bytes.no_reuse),
         giga(sum.flops),
         format!("{:.1}", sum.flops / sum.bytes.perfect_reuse),
-        "step with states as f16",
+        format!("step with states as f16, {}", space(&half_problem)),
         half[0],
         half[1],
+        "step with every expert evaluated, propagation of features",
+        direct[0],
+        direct[1],
     );
     Ok(json!({
         "dataset": shape.name, "nodes": problem.nodes, "entries": problem.entries, "features": a.features,
@@ -200,5 +224,7 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
         "kernels": rows_f32.iter().map(Row::json).collect::<Vec<_>>(),
         "ms_perfect_reuse": reuse, "ms_no_reuse": none,
         "ms_perfect_reuse_f16_states": half[0], "ms_no_reuse_f16_states": half[1],
+        "ms_perfect_reuse_direct": direct[0], "ms_no_reuse_direct": direct[1],
+        "monb": problem.plan.monb, "class_space": problem.plan.space == Space::Classes, "pieces": problem.pieces,
     }))
 }

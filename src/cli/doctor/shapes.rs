@@ -1,10 +1,14 @@
 //! The sizes of the large datasets, with the models of their presets.
 
-use crate::config::{Config, Layers, States};
+use crate::config::{Config, Engine, Layers, States};
 use crate::device::launcher::traffic::Problem;
 use crate::error::Result;
-use crate::model::Layout;
+use crate::model::{DatasetSizes, Layout, Plan};
 use crate::presets;
+
+/// Pieces of a response that are counted with: about as many as the experts of a feature have together when they are new, which
+/// a test holds it against.
+const PIECES: usize = 48;
 
 /// A dataset by its sizes.
 pub struct Shape {
@@ -64,16 +68,20 @@ impl Shape {
         layers.finish()
     }
 
-    /// One training step.
+    /// One training step, computed as a run would.
     pub fn problem(&self, config: &Config, states: States) -> Result<Problem> {
         let batch = config.train.batch_size;
+        let layout = Layout::new(config.architecture(self.features, self.outputs))?;
+        let sizes = DatasetSizes { nodes: self.nodes, entries: self.entries, labelled_graphs: None, nonzeros: None };
         Ok(Problem {
             nodes: self.nodes,
             entries: self.entries,
             weighted: false,
             targets: if batch == 0 { self.train } else { batch.min(self.train) },
             states,
-            layout: Layout::new(config.architecture(self.features, self.outputs))?,
+            plan: Plan::for_sizes(Engine { states, ..config.engine }, sizes, &layout),
+            pieces: PIECES,
+            layout,
         })
     }
 }

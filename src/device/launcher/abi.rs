@@ -35,6 +35,32 @@ const _: () = {
     ["Size of Dropout"][::core::mem::size_of::<Dropout>() - 28usize];
     ["Alignment of Dropout"][::core::mem::align_of::<Dropout>() - 4usize];
 };
+/// Non-zeros of X by columns. A column is cut into segments of at most HARMONIA_LONG_ROW non-zeros, at least one.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SparseColumns {
+    /// d + 1: first place of each column
+    pub column_ptr: *const u64,
+    /// nnz: row of each place
+    pub rows: *const u32,
+    /// nnz
+    pub values: *const f32,
+    /// first place of each segment
+    pub begin: *const u64,
+    /// place behind its last
+    pub end: *const u64,
+    /// its column
+    pub segment_column: *const u32,
+    /// d + 1: of each column, and the end
+    pub first_segment: *const u32,
+    pub segments: u32,
+    pub features: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SparseColumns"][::core::mem::size_of::<SparseColumns>() - 64usize];
+    ["Alignment of SparseColumns"][::core::mem::align_of::<SparseColumns>() - 8usize];
+};
 /// route.cu
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -273,6 +299,354 @@ pub struct MonbFinish {
 const _: () = {
     ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 144usize];
     ["Alignment of MonbFinish"][::core::mem::align_of::<MonbFinish>() - 8usize];
+};
+/// Every column of a sparse X: zero, then its non-zeros.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct MonbSparseForward {
+    /// responses: d + nnz
+    pub monb: MonbForward,
+    pub x: SparseColumns,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of MonbSparseForward"][::core::mem::size_of::<MonbSparseForward>() - 200usize];
+    ["Alignment of MonbSparseForward"][::core::mem::align_of::<MonbSparseForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct MonbSparseBackward {
+    /// d_responses: d + nnz; expert_sums: blocks x C x hidden_size; head_sums: d x m x (w + 1)
+    pub monb: MonbBackward,
+    pub x: SparseColumns,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of MonbSparseBackward"][::core::mem::size_of::<MonbSparseBackward>() - 232usize];
+    ["Alignment of MonbSparseBackward"][::core::mem::align_of::<MonbSparseBackward>() - 8usize];
+};
+/// knots.cu. Features that use the same experts share thresholds: increasing, then infinities up to one less than a power
+/// of two. Places of a feature say where its thresholds are.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Knots {
+    /// of all combinations of experts
+    pub thresholds: *const f32,
+    /// d
+    pub first_threshold: *const u32,
+    /// d: one less than a power of two
+    pub threshold_count: *const u32,
+    /// d x stride x 2: slope and intercept of each piece
+    pub lines: *const f32,
+    pub features: u32,
+    /// pieces of a feature, at most
+    pub stride: u32,
+    /// of a feature
+    pub most_thresholds: u32,
+    /// features of a warp: a power of two up to 32; the rest of its lanes are rows
+    pub lanes: u32,
+    /// tables and sums of a block stand in shared memory
+    pub in_shared: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Knots"][::core::mem::size_of::<Knots>() - 56usize];
+    ["Alignment of Knots"][::core::mem::align_of::<Knots>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsForward {
+    /// n x d
+    pub responses: *mut f32,
+    /// n x d
+    pub features: *const f32,
+    pub nodes: u64,
+    pub block_rows: u64,
+    pub knots: Knots,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsForward"][::core::mem::size_of::<KnotsForward>() - 120usize];
+    ["Alignment of KnotsForward"][::core::mem::align_of::<KnotsForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsBackward {
+    /// chunks x stride x 2 x d: sum of g x, then of g; zero where not in shared memory
+    pub sums: *mut f32,
+    /// n x d
+    pub d_responses: *const f32,
+    /// n x d
+    pub features: *const f32,
+    pub nodes: u64,
+    pub chunk_rows: u64,
+    pub knots: Knots,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 128usize];
+    ["Alignment of KnotsBackward"][::core::mem::align_of::<KnotsBackward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsSparseForward {
+    /// d + nnz: f(0), then f(x) - f(0)
+    pub responses: *mut f32,
+    pub x: SparseColumns,
+    pub knots: Knots,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsSparseForward"][::core::mem::size_of::<KnotsSparseForward>() - 160usize];
+    ["Alignment of KnotsSparseForward"][::core::mem::align_of::<KnotsSparseForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsSparseBackward {
+    /// stride x 2 x d
+    pub sums: *mut f32,
+    /// segments x stride x 2
+    pub segment_sums: *mut f32,
+    /// d + nnz: sums over columns, then non-zeros
+    pub d_responses: *const f32,
+    pub x: SparseColumns,
+    pub knots: Knots,
+    pub dropout: Dropout,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsSparseBackward"][::core::mem::size_of::<KnotsSparseBackward>() - 176usize];
+    ["Alignment of KnotsSparseBackward"][::core::mem::align_of::<KnotsSparseBackward>() - 8usize];
+};
+/// project.cu. States of all hops stand side by side: row i holds T x width columns, of which those of hop t begin at
+/// t * width; width is L padded, and what is padded is zero. States are float, half or bfloat16 by the kernel's suffix.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProjectWeights {
+    /// d x (T width): theta_t[k] Wo[k], side by side
+    pub weights: *mut f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// d x L
+    pub readout: *const f32,
+    pub features: u32,
+    pub hops: u32,
+    pub outputs: u32,
+    pub width: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProjectWeights"][::core::mem::size_of::<ProjectWeights>() - 40usize];
+    ["Alignment of ProjectWeights"][::core::mem::align_of::<ProjectWeights>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProjectGradients {
+    /// d x L, +=
+    pub d_readout: *mut f32,
+    /// T x d
+    pub d_hop_weights: *mut f32,
+    /// d x (T width): S = F^T Y
+    pub sums: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// d x L
+    pub readout: *const f32,
+    pub features: u32,
+    pub hops: u32,
+    pub outputs: u32,
+    pub width: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProjectGradients"][::core::mem::size_of::<ProjectGradients>() - 56usize];
+    ["Alignment of ProjectGradients"][::core::mem::align_of::<ProjectGradients>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProjectStates {
+    /// rows x columns, stored; project_load: input
+    pub states: *mut ::core::ffi::c_void,
+    /// rows x columns; project_store: input; project_totals: parts x columns
+    pub values: *mut f32,
+    /// rows; null: all 1
+    pub inverse_degree: *const f32,
+    pub rows: u64,
+    /// project_totals: rows of a part
+    pub part_rows: u64,
+    pub columns: u32,
+    /// factor on what is loaded
+    pub unscale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProjectStates"][::core::mem::size_of::<ProjectStates>() - 48usize];
+    ["Alignment of ProjectStates"][::core::mem::align_of::<ProjectStates>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProjectSparseForward {
+    /// n x columns
+    pub states: *mut ::core::ffi::c_void,
+    /// d + nnz
+    pub responses: *const f32,
+    /// d x columns
+    pub weights: *const f32,
+    /// columns: f(0) W
+    pub base: *const f32,
+    /// n + 1
+    pub row_ptr: *const u64,
+    /// nnz, row by row
+    pub col_idx: *const u32,
+    /// nnz: place of each entry of the rows, column by column
+    pub places: *const u32,
+    pub rows: u64,
+    pub block_rows: u64,
+    pub columns: u32,
+    pub features: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProjectSparseForward"][::core::mem::size_of::<ProjectSparseForward>() - 80usize];
+    ["Alignment of ProjectSparseForward"][::core::mem::align_of::<ProjectSparseForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ProjectSparseBackward {
+    /// d x columns: S
+    pub sums: *mut f32,
+    /// segments x columns
+    pub segment_sums: *mut f32,
+    /// d + nnz: F in, dF of non-zeros out
+    pub responses: *mut f32,
+    /// n x columns
+    pub states: *const ::core::ffi::c_void,
+    /// d x columns
+    pub weights: *const f32,
+    /// n; null: all 1
+    pub inverse_degree: *const f32,
+    pub x: SparseColumns,
+    pub columns: u32,
+    pub unscale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ProjectSparseBackward"][::core::mem::size_of::<ProjectSparseBackward>() - 120usize];
+    ["Alignment of ProjectSparseBackward"][::core::mem::align_of::<ProjectSparseBackward>() - 8usize];
+};
+/// walk.cu. States as in project.cu.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct WalkStart {
+    /// n x columns: hop 0, or all hops of a graph task
+    pub state: *mut ::core::ffi::c_void,
+    /// rows x L
+    pub d_logits: *const f32,
+    /// n; walk_start
+    pub inverse_degree: *const f32,
+    /// n x T: v_t; walk_weighted_start
+    pub node_weights: *const f32,
+    /// n; walk_weighted_start
+    pub graph_of: *const u32,
+    /// n
+    pub rows: u64,
+    pub columns: u32,
+    pub width: u32,
+    pub outputs: u32,
+    pub hops: u32,
+    /// factor on stored states
+    pub scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of WalkStart"][::core::mem::size_of::<WalkStart>() - 72usize];
+    ["Alignment of WalkStart"][::core::mem::align_of::<WalkStart>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct WalkRows {
+    /// n x columns: out = added + sum / degree
+    pub next: *mut ::core::ffi::c_void,
+    /// n x L: the last step forward; or null
+    pub logits: *mut f32,
+    /// items x width: plain sums of segments; or null
+    pub sums: *mut f32,
+    /// n x columns: what is added; or null
+    pub added: *const ::core::ffi::c_void,
+    /// n x columns: gathered from; null: nothing is
+    pub state: *const ::core::ffi::c_void,
+    /// n
+    pub inverse_degree: *const f32,
+    /// L; with logits
+    pub bias: *const f32,
+    /// first entry of each item
+    pub begin: *const u64,
+    /// entry behind the last of each item
+    pub end: *const u64,
+    pub col_idx: *const u32,
+    /// of entries; null: all 1
+    pub weights: *const f32,
+    /// rows of the matrix, or segments of long rows
+    pub items: u64,
+    /// items of a block
+    pub block_items: u64,
+    pub columns: u32,
+    pub width: u32,
+    pub outputs: u32,
+    /// lanes of an item over columns
+    pub group: u32,
+    /// lanes of an item over entries
+    pub entry_lanes: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of WalkRows"][::core::mem::size_of::<WalkRows>() - 128usize];
+    ["Alignment of WalkRows"][::core::mem::align_of::<WalkRows>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct WalkLong {
+    /// what becomes of the sums
+    pub step: WalkRows,
+    /// segments x width
+    pub segment_sums: *const f32,
+    /// which rows
+    pub long_rows: *const u32,
+    /// of each long row, and the end
+    pub first_segment: *const u32,
+    pub long_row_count: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of WalkLong"][::core::mem::size_of::<WalkLong>() - 160usize];
+    ["Alignment of WalkLong"][::core::mem::align_of::<WalkLong>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct WalkWeighted {
+    /// graphs x L
+    pub logits: *mut f32,
+    /// n x columns
+    pub states: *const ::core::ffi::c_void,
+    /// n x T: v_t
+    pub node_weights: *const f32,
+    /// L
+    pub bias: *const f32,
+    /// graphs + 1
+    pub graph_ptr: *const u64,
+    pub graphs: u32,
+    pub columns: u32,
+    pub width: u32,
+    pub outputs: u32,
+    pub hops: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of WalkWeighted"][::core::mem::size_of::<WalkWeighted>() - 64usize];
+    ["Alignment of WalkWeighted"][::core::mem::align_of::<WalkWeighted>() - 8usize];
 };
 /// propagate.cu. States are float, half or bfloat16 by the kernel's suffix.
 #[repr(C)]

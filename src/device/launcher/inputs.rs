@@ -1,23 +1,21 @@
 //! A batch on the device.
 
+use super::sparse::SparseFeatures;
 use super::{Buffer, Driver, Launcher, abi};
-use crate::batch::Batch;
-use crate::datasets::{Level, Objective};
-use crate::error::Result;
-use crate::graph::Csr;
+use crate::batch::{Batch, Reach};
+use crate::datasets::{Level, Objective, Values};
+use crate::error::{Error, Result};
+use crate::graph::{Csr, NodeWeights, Transition};
 use crate::model::Plan;
 
 /// Walk, features, offsets and targets of a batch.
 pub struct DeviceInputs<V: Driver> {
-    /// X, n x d.
-    pub(super) features: Buffer<V, f32>,
+    /// X.
+    pub(super) features: DeviceFeatures<V>,
     /// n.
     pub(super) nodes: usize,
-    /// 1 / degree of each node.
-    pub(super) inverse_degree: Buffer<V, f32>,
-    matrix: Walk<V>,
-    /// `None` where the matrix is symmetric.
-    transposed: Option<Walk<V>>,
+    /// How nodes reach the logits.
+    pub(super) reach: DeviceReach<V>,
     /// First node of each graph and the end.
     pub(super) graph_ptr: Buffer<V, u64>,
     /// What logits belong to.
@@ -30,6 +28,43 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) codes: Buffer<V, i32>,
     /// Number of targets.
     pub(super) targets: usize,
+}
+
+/// X as the ops read it.
+pub(super) enum DeviceFeatures<V: Driver> {
+    /// n x d.
+    Dense(Buffer<V, f32>),
+    /// Non-zeros only.
+    Sparse(SparseFeatures<V>),
+}
+
+/// How nodes reach the logits.
+pub(super) enum DeviceReach<V: Driver> {
+    /// Hop by hop.
+    Walk(DeviceWalk<V>),
+    /// Graph tasks: by weights known in advance.
+    Weights(DeviceWeights<V>),
+}
+
+/// The walk M = D^-1 A.
+pub(super) struct DeviceWalk<V: Driver> {
+    /// 1 / degree of each node.
+    pub(super) inverse_degree: Buffer<V, f32>,
+    matrix: Walk<V>,
+    /// `None` where the matrix is symmetric.
+    transposed: Option<Walk<V>>,
+}
+
+/// What nodes count for in the logits of their graphs.
+pub(super) struct DeviceWeights<V: Driver> {
+    /// v_t of every node, n x T.
+    pub(super) values: Buffer<V, f32>,
+    /// Graph of every node.
+    pub(super) graph_of: Buffer<V, u32>,
+    /// T.
+    pub(super) hops: usize,
+    /// The largest v_t, or 1.
+    pub(super) largest: f32,
 }
 
 /// A CSR matrix on the device, with its long rows cut into segments.
@@ -52,17 +87,22 @@ pub(super) struct LongRows<V: Driver> {
 }
 
 impl<V: Driver> DeviceInputs<V> {
-    pub(super) fn new(launcher: &Launcher<V>, batch: &Batch, _: Plan) -> Result<Self> {
-        let Some(transition) = batch.transition() else { return Err(super::unfinished()) };
-        let inverse_degree: Vec<f32> = transition.degree().iter().map(|&degree| (1.0 / degree) as f32).collect();
+    pub(super) fn new(launcher: &Launcher<V>, batch: &Batch, plan: Plan) -> Result<Self> {
         let graph_ptr: Vec<u64> = batch.graph_ptr.iter().map(|&node| node as u64).collect();
-        let symmetric = transition.is_symmetric();
         Ok(DeviceInputs {
-            features: launcher.copy(&batch.features.dense())?,
-            nodes: transition.nodes(),
-            inverse_degree: launcher.copy(&inverse_degree)?,
-            matrix: Walk::new(launcher, transition.matrix())?,
-            transposed: if symmetric { None } else { Some(Walk::new(launcher, transition.transposed())?) },
+            features: match batch.features.values() {
+                Values::Sparse(rows) if plan.sparse => {
+                    DeviceFeatures::Sparse(SparseFeatures::new(launcher, rows, batch.features.cols)?)
+                }
+                _ => DeviceFeatures::Dense(launcher.copy(&batch.features.dense())?),
+            },
+            nodes: batch.nodes(),
+            reach: match &batch.reach {
+                Reach::Walk(transition) => DeviceReach::Walk(DeviceWalk::new(launcher, transition)?),
+                Reach::Weights(weights) => {
+                    DeviceReach::Weights(DeviceWeights::new(launcher, weights, &batch.graph_ptr)?)
+                }
+            },
             graph_ptr: launcher.copy(&graph_ptr)?,
             level: batch.level,
             objective: batch.objective,
@@ -78,6 +118,44 @@ impl<V: Driver> DeviceInputs<V> {
         Ok(())
     }
 
+    /// The walk.
+    ///
+    /// # Errors
+    /// The batch has weights of nodes instead.
+    pub(super) fn walk(&self) -> Result<&DeviceWalk<V>> {
+        match &self.reach {
+            DeviceReach::Walk(walk) => Ok(walk),
+            DeviceReach::Weights(_) => {
+                Err(Error::Device("this batch was made for class space: it has no walk to propagate along".into()))
+            }
+        }
+    }
+
+    /// 1 / degree of each node; none where there is no walk.
+    pub(super) fn inverse_degree(&self) -> Option<&Buffer<V, f32>> {
+        match &self.reach {
+            DeviceReach::Walk(walk) => Some(&walk.inverse_degree),
+            DeviceReach::Weights(_) => None,
+        }
+    }
+
+    /// Number of graphs.
+    pub(super) fn graphs(&self) -> usize {
+        self.graph_ptr.len() - 1
+    }
+}
+
+impl<V: Driver> DeviceWalk<V> {
+    fn new(launcher: &Launcher<V>, transition: &Transition) -> Result<Self> {
+        let inverse_degree: Vec<f32> = transition.degree().iter().map(|&degree| (1.0 / degree) as f32).collect();
+        let symmetric = transition.is_symmetric();
+        Ok(DeviceWalk {
+            inverse_degree: launcher.copy(&inverse_degree)?,
+            matrix: Walk::new(launcher, transition.matrix())?,
+            transposed: if symmetric { None } else { Some(Walk::new(launcher, transition.transposed())?) },
+        })
+    }
+
     /// A.
     pub(super) fn matrix(&self) -> &Walk<V> {
         &self.matrix
@@ -87,10 +165,20 @@ impl<V: Driver> DeviceInputs<V> {
     pub(super) fn transposed(&self) -> &Walk<V> {
         self.transposed.as_ref().unwrap_or(&self.matrix)
     }
+}
 
-    /// Number of graphs.
-    pub(super) fn graphs(&self) -> usize {
-        self.graph_ptr.len() - 1
+impl<V: Driver> DeviceWeights<V> {
+    fn new(launcher: &Launcher<V>, weights: &NodeWeights, graph_ptr: &[usize]) -> Result<Self> {
+        let values: Vec<f32> = weights.values().iter().map(|&value| value as f32).collect();
+        let graph_of: Vec<u32> = (graph_ptr.windows(2).enumerate())
+            .flat_map(|(graph, range)| std::iter::repeat_n(graph as u32, range[1] - range[0]))
+            .collect();
+        Ok(DeviceWeights {
+            values: launcher.copy(&values)?,
+            graph_of: launcher.copy(&graph_of)?,
+            hops: weights.hops(),
+            largest: values.iter().copied().fold(1.0, f32::max),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: the table names exactly the kernels there are (`tests/doctor.rs` compares it with the host engine and with
 //! ptxas), and every launch of a debug build checks its block against it, so that neither can go stale.
 
-use super::{THREADS, abi, monb, route};
+use super::{THREADS, abi, knots, monb, route};
 use crate::model::Architecture;
 use std::sync::LazyLock;
 
@@ -12,9 +12,10 @@ use std::sync::LazyLock;
 pub struct Kernel {
     /// Its name.
     pub name: &'static str,
-    /// Threads of a block in x and y. `route_forward` takes fewer in y where shared memory is short.
+    /// Threads of a block in x and y. `route_forward` and `knots_backward` take fewer in y where shared memory is short.
     pub block: [u32; 2],
-    /// Bytes of dynamic shared memory of a block, by the sizes of the model; none: it has no such memory.
+    /// Bytes of dynamic shared memory of a block, by the sizes of the model; none: it has no such memory. Of the kernels of
+    /// `knots.cu`, at most: how many pieces experts have is known when they are compiled.
     pub dynamic_shared: Option<fn(&Architecture) -> usize>,
 }
 
@@ -51,7 +52,7 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 16] = [
+const LINEAR: [&str; 20] = [
     "adam",
     "graph_sum_backward",
     "graph_sum_forward",
@@ -64,6 +65,10 @@ const LINEAR: [&str; 16] = [
     "monb_finish_gates",
     "monb_finish_hidden",
     "monb_fold",
+    "project_hops_gradient",
+    "project_readout_gradient",
+    "project_sparse_finish",
+    "project_weights",
     "readout_bias",
     "route_backward_embeddings",
     "square_sums",
@@ -95,6 +100,30 @@ macro_rules! propagate_kernels {
 }
 propagate_kernels!("f32", "f16", "bf16");
 
+macro_rules! class_space_kernels {
+    ($($type:literal),*) => {
+        /// One thread an element of states, or a warp a logit.
+        const STATES: &[&str] = &[$(
+            concat!("project_load_", $type), concat!("walk_long_", $type), concat!("walk_start_", $type),
+            concat!("walk_weighted_", $type), concat!("walk_weighted_start_", $type),
+        )*];
+        /// Lanes over the columns and entries of a row, or eight a non-zero.
+        const TEAMS: &[&str] = &[$(
+            concat!("project_sparse_backward_", $type), concat!("walk_rows4_", $type), concat!("walk_rows_", $type),
+        )*];
+        /// 32 columns x 8 rows, segments or slices of rows.
+        const TILES: &[&str] = &[$(
+            concat!("project_sparse_forward_", $type), concat!("project_sparse_sums_", $type),
+            concat!("project_totals_", $type),
+        )*];
+    };
+}
+class_space_kernels!("f32", "f16", "bf16");
+/// Floats need no storing.
+const STORES: [&str; 2] = ["project_store_bf16", "project_store_f16"];
+/// A warp a segment or a feature.
+const SPARSE_KNOTS: [&str; 3] = ["knots_sparse_backward", "knots_sparse_finish", "knots_sparse_forward"];
+
 fn table() -> Vec<Kernel> {
     let rows = abi::HARMONIA_ROW_THREADS;
     let columns = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
@@ -107,6 +136,13 @@ fn table() -> Vec<Kernel> {
     add(&COLUMN_SUMS, columns, None);
     add(ROWS, [rows, 1], None);
     add(STARTS, [32, rows / 32], None);
+    add(STATES, [THREADS, 1], None);
+    add(&STORES, [THREADS, 1], None);
+    add(TEAMS, [rows, 1], None);
+    add(TILES, [32, rows / 32], None);
+    add(&SPARSE_KNOTS, [32, knots::FORWARD_WARPS], None);
+    add(&["knots_forward"], [32, knots::FORWARD_WARPS], Some(|_| knots::TABLE_BYTES));
+    add(&["knots_backward"], [32, knots::BACKWARD_WARPS], Some(|_| knots::SUM_BYTES));
     for (variant, dynamic) in monb::VARIANTS {
         add(&[variant.forward, variant.backward], [variant.threads, 1], dynamic);
     }

@@ -68,6 +68,30 @@ impl<V: Driver> Launcher<V> {
         self.driver.read(bytemuck::cast_slice_mut(values), &buffer.memory)
     }
 
+    /// A copy of its first elements.
+    pub(super) fn fetch_first<T: Pod>(&self, values: &mut [T], buffer: &Buffer<V, T>) -> Result<()> {
+        assert!(values.len() <= buffer.length, "{} elements of a buffer of {}", values.len(), buffer.length);
+        self.driver.read(bytemuck::cast_slice_mut(values), &buffer.memory)
+    }
+
+    /// Makes room for `length` elements, whatever was there before: for twice as many as there were at least, so that a size
+    /// that creeps up does not allocate at every step.
+    pub(super) fn reserve<T: Pod>(&self, buffer: &mut Buffer<V, T>, length: usize) -> Result<()> {
+        if length > buffer.length {
+            let length = length.max(2 * buffer.length);
+            // Freed first: two of them are never there at once.
+            *buffer = self.allocate(0)?;
+            *buffer = self.allocate(length)?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites the first elements of a buffer, which grows where they do not fit.
+    pub(super) fn place<T: Pod>(&self, buffer: &mut Buffer<V, T>, values: &[T]) -> Result<()> {
+        self.reserve(buffer, values.len())?;
+        self.driver.write(&mut buffer.memory, bytemuck::cast_slice(values))
+    }
+
     /// Overwrites a buffer with as many values.
     pub(super) fn overwrite<T: Pod>(&self, buffer: &mut Buffer<V, T>, values: &[T]) -> Result<()> {
         assert_eq!(buffer.length, values.len(), "a copy keeps its length");

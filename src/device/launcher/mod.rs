@@ -12,42 +12,59 @@ mod head;
 mod hop_weights;
 mod inputs;
 mod kernels;
+mod knots;
 mod loss;
 mod memory;
 mod monb;
+mod project;
 mod propagate;
 mod reduce;
 mod route;
+mod sparse;
 pub mod traffic;
+mod walk;
 
 use super::{AdamStep, Device, Dropout, DropoutPlace, Responses, Routing};
 use crate::batch::Batch;
-use crate::config::States;
+use crate::config::{Monb, States};
 use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout, Plan};
+use crate::model::{BatchSizes, Layout, Plan, Space};
 pub use driver::{Driver, Gemm, Launch};
+use inputs::DeviceFeatures;
 pub use inputs::DeviceInputs;
 pub use kernels::{Kernel, kernel, kernels};
+pub use knots::DeviceKnots;
 pub use memory::{Buffer, DeviceMatrix};
+pub use project::DeviceHops;
 
 /// Threads of a block in kernels without a shape of their own.
 const THREADS: u32 = 256;
+
+/// Names of a kernel that exists for every type of states, in the order of [`States`].
+macro_rules! by_states {
+    ($name:literal) => {
+        [concat!($name, "_f32"), concat!($name, "_f16"), concat!($name, "_bf16")]
+    };
+}
+use by_states;
 
 /// Most blocks of the kernels that stride over what is left: enough to fill any GPU several times, few enough that sums
 /// of blocks are added up cheaply. Constants of the problem, not of the device: they decide the order of sums.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
-    /// Along rows: propagate, loss.
+    /// Along rows: propagate, walk, loss.
     pub rows: u64,
-    /// Along nodes in the forward pass of MoNB.
+    /// Along nodes in the forward pass of MoNB, direct or by pieces.
     pub nodes: u64,
     /// In the backward pass of MoNB; each team of each has its own sums.
     pub backward: u64,
+    /// Elements of states that class space turns into floats at a time: 16 MiB, which caches of large GPUs keep.
+    pub states: u64,
 }
 
 impl Default for Blocks {
     fn default() -> Self {
-        Blocks { rows: 4096, nodes: 4096, backward: 2048 }
+        Blocks { rows: 4096, nodes: 4096, backward: 2048, states: 1 << 22 }
     }
 }
 
@@ -109,10 +126,6 @@ impl<V: Driver> Launcher<V> {
     }
 }
 
-fn unfinished() -> Error {
-    Error::Device("not done by kernels yet".into())
-}
-
 /// Grid and block of a launch.
 #[derive(Clone, Copy)]
 struct Shape {
@@ -160,8 +173,8 @@ impl<V: Driver> Device for Launcher<V> {
     type Indices = Buffer<V, u32>;
     type Matrix = DeviceMatrix<V>;
     type Inputs = DeviceInputs<V>;
-    type Knots = ();
-    type Hops = ();
+    type Knots = DeviceKnots<V>;
+    type Hops = DeviceHops<V>;
 
     fn name(&self) -> String {
         self.driver.name()
@@ -207,15 +220,19 @@ impl<V: Driver> Device for Launcher<V> {
     }
 
     fn responses(&self, inputs: &DeviceInputs<V>, layout: &Layout, _: bool) -> Result<Responses<Self>> {
-        Ok(Responses::Dense(self.matrix(inputs.nodes, layout.architecture.features)?))
+        let d = layout.architecture.features;
+        Ok(match &inputs.features {
+            DeviceFeatures::Dense(_) => Responses::Dense(self.matrix(inputs.nodes, d)?),
+            DeviceFeatures::Sparse(x) => Responses::Sparse(self.zeroed(d + x.entries())?),
+        })
     }
 
-    fn knots(&self, _: &Layout) -> Result<()> {
-        Err(unfinished())
+    fn knots(&self, layout: &Layout) -> Result<DeviceKnots<V>> {
+        self.new_knots(layout)
     }
 
-    fn hops(&self, _: &DeviceInputs<V>, _: &Layout) -> Result<()> {
-        Err(unfinished())
+    fn hops(&self, inputs: &DeviceInputs<V>, layout: &Layout) -> Result<DeviceHops<V>> {
+        self.new_hops(inputs, layout)
     }
 
     fn write(&self, buffer: &mut Buffer<V, f32>, values: &[f32]) -> Result<()> {
@@ -238,13 +255,17 @@ impl<V: Driver> Device for Launcher<V> {
         self.fetch(&matrix.values)
     }
 
-    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, _: Plan) -> usize {
-        let ops = [
-            self.propagate_scratch(batch, layout),
-            self.monb_scratch(batch.nodes, layout),
-            self.readout_scratch(batch, layout),
-        ];
-        ops.into_iter().max().unwrap_or(0)
+    fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> usize {
+        let monb = match plan.monb {
+            Monb::Direct => self.monb_scratch(batch.nodes, layout),
+            Monb::Knots => self.knots_scratch(batch, layout, plan.sparse),
+        };
+        let ops = match plan.space {
+            Space::Features => self.propagate_scratch(batch, layout).max(self.readout_scratch(batch, layout)),
+            Space::Classes => self.project_scratch(batch, layout, plan.sparse).max(self.walk_scratch(batch, layout)),
+        };
+        // Tables of pieces stay between the ops that need them.
+        if plan.monb == Monb::Knots { monb + ops } else { monb.max(ops) }
     }
 
     fn route_forward(
@@ -298,7 +319,6 @@ impl<V: Driver> Device for Launcher<V> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        let Responses::Dense(responses) = responses else { return Err(unfinished()) };
         self.launch_monb_forward(responses, inputs, routing, parameters, dropout, layout)
     }
 
@@ -313,86 +333,93 @@ impl<V: Driver> Device for Launcher<V> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        let Responses::Dense(d_responses) = d_responses else { return Err(unfinished()) };
         self.launch_monb_backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout)
     }
 
-    fn knots_compile(&self, _: &mut (), _: &Routing<Self>, _: &Buffer<V, f32>, _: &Layout) -> Result<()> {
-        Err(unfinished())
+    fn knots_compile(
+        &self,
+        knots: &mut DeviceKnots<V>,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        layout: &Layout,
+    ) -> Result<()> {
+        self.launch_knots_compile(knots, routing, parameters, layout)
     }
 
     fn knots_forward(
         &self,
-        _: &mut Responses<Self>,
-        _: &(),
-        _: &DeviceInputs<V>,
-        _: Option<&Dropout>,
-        _: &Layout,
+        responses: &mut Responses<Self>,
+        knots: &DeviceKnots<V>,
+        inputs: &DeviceInputs<V>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
     ) -> Result<()> {
-        Err(unfinished())
+        self.launch_knots_forward(responses, knots, inputs, dropout, layout)
     }
 
     fn knots_backward(
         &self,
-        _: &mut Buffer<V, f32>,
-        _: &mut Buffer<V, f32>,
-        _: &Responses<Self>,
-        _: &mut (),
-        _: &DeviceInputs<V>,
+        gradient: &mut Buffer<V, f32>,
+        d_gates: &mut Buffer<V, f32>,
+        d_responses: &Responses<Self>,
+        knots: &mut DeviceKnots<V>,
+        inputs: &DeviceInputs<V>,
         _: &Routing<Self>,
         _: &Buffer<V, f32>,
-        _: Option<&Dropout>,
-        _: &Layout,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
     ) -> Result<()> {
-        Err(unfinished())
+        // The routing and the parameters are those the knots were compiled from.
+        self.launch_knots_backward(gradient, d_gates, d_responses, knots, inputs, dropout, layout)
     }
 
     fn project_forward(
         &self,
-        _: &mut (),
-        _: &Responses<Self>,
-        _: &Buffer<V, f32>,
-        _: &Buffer<V, f32>,
-        _: &DeviceInputs<V>,
-        _: &Layout,
+        hops: &mut DeviceHops<V>,
+        responses: &Responses<Self>,
+        hop_weights: &Buffer<V, f32>,
+        parameters: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
+        layout: &Layout,
     ) -> Result<()> {
-        Err(unfinished())
+        self.launch_project_forward(hops, responses, hop_weights, parameters, inputs, layout)
     }
 
     fn project_backward(
         &self,
-        _: &mut Buffer<V, f32>,
-        _: &mut Buffer<V, f32>,
-        _: &mut Responses<Self>,
-        _: &mut (),
-        _: &Buffer<V, f32>,
-        _: &Buffer<V, f32>,
-        _: &DeviceInputs<V>,
-        _: &Layout,
+        gradient: &mut Buffer<V, f32>,
+        d_hop_weights: &mut Buffer<V, f32>,
+        responses: &mut Responses<Self>,
+        hops: &mut DeviceHops<V>,
+        hop_weights: &Buffer<V, f32>,
+        parameters: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
+        layout: &Layout,
     ) -> Result<()> {
-        Err(unfinished())
+        let d_theta = d_hop_weights;
+        self.launch_project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)
     }
 
     fn walk_forward(
         &self,
-        _: &mut Buffer<V, f32>,
-        _: &mut (),
-        _: &Buffer<V, f32>,
-        _: &DeviceInputs<V>,
-        _: &Layout,
+        logits: &mut Buffer<V, f32>,
+        hops: &mut DeviceHops<V>,
+        parameters: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
+        layout: &Layout,
     ) -> Result<()> {
-        Err(unfinished())
+        self.launch_walk_forward(logits, hops, parameters, inputs, layout)
     }
 
     fn walk_backward(
         &self,
-        _: &mut Buffer<V, f32>,
-        _: &mut (),
-        _: &Buffer<V, f32>,
-        _: &DeviceInputs<V>,
-        _: &Layout,
+        gradient: &mut Buffer<V, f32>,
+        hops: &mut DeviceHops<V>,
+        d_logits: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
+        layout: &Layout,
     ) -> Result<()> {
-        Err(unfinished())
+        self.launch_walk_backward(gradient, hops, d_logits, inputs, layout)
     }
 
     fn propagate_forward(

@@ -1,9 +1,12 @@
 //! Launches of `kernels/monb.cu`: fold the output layer, evaluate or differentiate, take the sums through it again.
 
+use super::inputs::DeviceFeatures;
+use super::knots::mixed;
 use super::reduce::partial_sums;
-use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, masks};
-use crate::device::{Dropout, DropoutPlace, Routing};
-use crate::error::Result;
+use super::sparse::SparseFeatures;
+use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, abi, masks};
+use crate::device::{Dropout, DropoutPlace, Responses, Routing};
+use crate::error::{Error, Result};
 use crate::model::{Architecture, Layout};
 
 /// What sums of teams, and workspaces of blocks, may take together before there are fewer blocks.
@@ -21,22 +24,55 @@ pub(super) struct Variant {
     pub(super) backward: &'static str,
     pub(super) threads: u32,
     teams: u64,
+    points: Points,
+}
+
+/// What a kernel goes over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Points {
+    /// Tiles of X, experts of a shape known to the compiler.
+    Tiles,
+    /// Tiles of X, any experts.
+    Any,
+    /// Columns of a sparse X, any experts.
+    Columns,
 }
 
 /// Bytes of dynamic shared memory of a block, by the sizes of the model.
 type SharedBytes = fn(&Architecture) -> usize;
 
-// Statics, for they are told apart by address.
-static SMALL: Variant =
-    Variant { forward: "monb_forward_16_8", backward: "monb_backward_16_8", threads: 128, teams: 4 };
-static LARGE: Variant =
-    Variant { forward: "monb_forward_64_32", backward: "monb_backward_64_32", threads: 256, teams: 1 };
-static ANY: Variant =
-    Variant { forward: "monb_forward_any", backward: "monb_backward_any", threads: ANY_THREADS, teams: 1 };
+static SMALL: Variant = Variant {
+    forward: "monb_forward_16_8",
+    backward: "monb_backward_16_8",
+    threads: 128,
+    teams: 4,
+    points: Points::Tiles,
+};
+static LARGE: Variant = Variant {
+    forward: "monb_forward_64_32",
+    backward: "monb_backward_64_32",
+    threads: 256,
+    teams: 1,
+    points: Points::Tiles,
+};
+static ANY: Variant = Variant {
+    forward: "monb_forward_any",
+    backward: "monb_backward_any",
+    threads: ANY_THREADS,
+    teams: 1,
+    points: Points::Any,
+};
+static SPARSE: Variant = Variant {
+    forward: "monb_sparse_forward",
+    backward: "monb_sparse_backward",
+    threads: ANY_THREADS,
+    teams: 1,
+    points: Points::Columns,
+};
 
 /// All of them, with their dynamic shared memory.
-pub(super) static VARIANTS: [(&Variant, Option<SharedBytes>); 3] =
-    [(&SMALL, None), (&LARGE, None), (&ANY, Some(workspace_bytes))];
+pub(super) static VARIANTS: [(&Variant, Option<SharedBytes>); 4] =
+    [(&SMALL, None), (&LARGE, None), (&ANY, Some(shared_workspace)), (&SPARSE, Some(shared_workspace))];
 
 impl Variant {
     pub(super) fn of(architecture: &Architecture, dropout: Option<&Dropout>) -> &'static Variant {
@@ -50,7 +86,7 @@ impl Variant {
     }
 
     pub(super) fn is_generic(&self) -> bool {
-        std::ptr::eq(self, &ANY)
+        self.points != Points::Tiles
     }
 }
 
@@ -100,6 +136,10 @@ impl Chunks {
     ) -> Self {
         let sum_bytes = architecture.experts as u64 * sizes.hidden * 4 * variant.teams;
         let blocks = most.backward.min(SCRATCH_BYTES / (sum_bytes + workspace as u64).max(1)).max(1);
+        if variant.points == Points::Columns {
+            // Every column belongs to one block.
+            return Chunks { feature_blocks: blocks.min(architecture.features as u64), chunks: 1, rows: 0 };
+        }
         let feature_blocks = feature_tiles(architecture).min(blocks);
         let tile = u64::from(abi::HARMONIA_MONB_ROWS);
         let tiles = (nodes as u64).div_ceil(tile);
@@ -119,6 +159,10 @@ fn feature_tiles(architecture: &Architecture) -> u64 {
 
 /// Blocks of a forward pass along features and nodes; further nodes are strided over.
 fn forward_grid(nodes: usize, architecture: &Architecture, variant: &Variant, most: Blocks) -> [u64; 2] {
+    if variant.points == Points::Columns {
+        let most = most.nodes.min(SCRATCH_BYTES / (global_workspace(architecture, variant) as u64).max(1)).max(1);
+        return [most.min(architecture.features as u64), 1];
+    }
     let node_tiles = (nodes as u64).div_ceil(u64::from(abi::HARMONIA_MONB_ROWS));
     let column_bytes = feature_tiles(architecture) * global_workspace(architecture, variant) as u64;
     let most = most.nodes.min(SCRATCH_BYTES / column_bytes.max(1)).max(1);
@@ -132,10 +176,16 @@ fn workspace_bytes(architecture: &Architecture) -> usize {
     units * ANY_POINTS * size_of::<f32>()
 }
 
-/// Bytes a block takes of global memory: none where shared memory will do.
-fn global_workspace(architecture: &Architecture, variant: &Variant) -> usize {
+/// Bytes of it in shared memory: all or nothing.
+fn shared_workspace(architecture: &Architecture) -> usize {
     let bytes = workspace_bytes(architecture);
-    if variant.is_generic() && bytes > SHARED_WORKSPACE { bytes } else { 0 }
+    if bytes <= SHARED_WORKSPACE { bytes } else { 0 }
+}
+
+/// Bytes a block takes of global memory: none where shared memory will do.
+pub(super) fn global_workspace(architecture: &Architecture, variant: &Variant) -> usize {
+    let bytes = workspace_bytes(architecture);
+    if variant.is_generic() && shared_workspace(architecture) == 0 { bytes } else { 0 }
 }
 
 /// Where the generic kernels keep activations: shared memory, or a piece of global memory a block.
@@ -149,7 +199,7 @@ struct Workspace<V: Driver> {
 impl<V: Driver> Launcher<V> {
     pub(super) fn launch_monb_forward(
         &self,
-        responses: &mut DeviceMatrix<V>,
+        responses: &mut Responses<Self>,
         inputs: &DeviceInputs<V>,
         routing: &Routing<Self>,
         parameters: &Buffer<V, f32>,
@@ -157,15 +207,20 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
-        let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
+        let (sizes, (variant, features, sparse)) = (Sizes::new(layout), self.points(a, inputs, dropout)?);
+        let responses = match (responses, sparse) {
+            (Responses::Dense(responses), None) => &mut responses.values,
+            (Responses::Sparse(responses), Some(_)) => responses,
+            _ => return Err(mixed()),
+        };
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a, variant)?;
         let grid = forward_grid(inputs.nodes, a, variant, self.blocks);
         let mut workspace = self.workspace(a, variant, grid)?;
         let arguments = abi::MonbForward {
-            responses: self.at_mut(&mut responses.values, 0),
+            responses: self.at_mut(responses, 0),
             workspace: self.workspace_at(&mut workspace),
-            features: self.at(&inputs.features, 0),
+            features,
             heads: self.at(&heads, 0),
             gates: self.at(&routing.gates, 0),
             experts: self.at(&routing.experts, 0),
@@ -183,8 +238,16 @@ impl<V: Driver> Launcher<V> {
         let mut shape = Shape::new(grid, [variant.threads, 1]);
         shape.shared_bytes = workspace.shared_bytes;
         // SAFETY: X and F are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout,
-        // the workspace a piece a block.
-        unsafe { self.run(variant.forward, shape, &arguments) }
+        // the workspace a piece a block. Of a sparse X responses are d + nnz, and columns end at nnz.
+        unsafe {
+            match sparse {
+                None => self.run(variant.forward, shape, &arguments),
+                Some(x) => {
+                    let arguments = abi::MonbSparseForward { monb: arguments, x: x.columns(self) };
+                    self.run(variant.forward, shape, &arguments)
+                }
+            }
+        }
     }
 
     #[allow(clippy::too_many_arguments)] // what the op takes
@@ -192,7 +255,7 @@ impl<V: Driver> Launcher<V> {
         &self,
         gradient: &mut Buffer<V, f32>,
         d_gates: &mut Buffer<V, f32>,
-        d_responses: &DeviceMatrix<V>,
+        d_responses: &Responses<Self>,
         inputs: &DeviceInputs<V>,
         routing: &Routing<Self>,
         parameters: &Buffer<V, f32>,
@@ -200,7 +263,12 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
-        let (sizes, variant) = (Sizes::new(layout), Variant::of(a, dropout));
+        let (sizes, (variant, features, sparse)) = (Sizes::new(layout), self.points(a, inputs, dropout)?);
+        let d_responses = match (d_responses, sparse) {
+            (Responses::Dense(d_responses), None) => &d_responses.values,
+            (Responses::Sparse(d_responses), Some(_)) => d_responses,
+            _ => return Err(mixed()),
+        };
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a, variant)?;
         let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, global_workspace(a, variant), self.blocks);
@@ -214,8 +282,8 @@ impl<V: Driver> Launcher<V> {
             expert_sums: self.at_mut(&mut team_sums, 0),
             head_sums: self.at_mut(&mut chunk_sums, 0),
             workspace: self.workspace_at(&mut workspace),
-            d_responses: self.at(&d_responses.values, 0),
-            features: self.at(&inputs.features, 0),
+            d_responses: self.at(d_responses, 0),
+            features,
             heads: self.at(&heads, 0),
             gates: self.at(&routing.gates, 0),
             experts: self.at(&routing.experts, 0),
@@ -239,9 +307,16 @@ impl<V: Driver> Launcher<V> {
         let mut expert_sums = self.allocate::<f32>(expert_parameters)?;
         let (d_expert, d_head) = (self.at_mut(&mut expert_sums, 0), self.at_mut(&mut sums, 0));
         // SAFETY: X and dF are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout; a
-        // slice of sums a team and a chunk, a piece of workspace a block.
+        // slice of sums a team and a chunk, a piece of workspace a block. Of a sparse X gradients are d + nnz, and columns end
+        // at nnz.
         unsafe {
-            self.run(variant.backward, shape, &arguments)?;
+            match sparse {
+                None => self.run(variant.backward, shape, &arguments)?,
+                Some(x) => {
+                    let arguments = abi::MonbSparseBackward { monb: arguments, x: x.columns(self) };
+                    self.run(variant.backward, shape, &arguments)?;
+                }
+            }
             self.sum_columns(d_expert, arguments.expert_sums, teams, expert_parameters, false)?;
             self.sum_columns(d_head, arguments.head_sums, chunks.chunks, sizes.heads, false)?;
         }
@@ -275,11 +350,32 @@ impl<V: Driver> Launcher<V> {
         }
     }
 
+    /// The kernels for these features, and where those are: row-major, or by columns.
+    fn points<'a>(
+        &self,
+        architecture: &Architecture,
+        inputs: &'a DeviceInputs<V>,
+        dropout: Option<&Dropout>,
+    ) -> Result<(&'static Variant, *const f32, Option<&'a SparseFeatures<V>>)> {
+        match &inputs.features {
+            DeviceFeatures::Dense(features) => Ok((Variant::of(architecture, dropout), self.at(features, 0), None)),
+            // No plan leads here.
+            DeviceFeatures::Sparse(_) if dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Hidden) => {
+                Err(Error::Device(
+                    "hidden units are dropped node by node, where zeros of a sparse feature are taken together; use \
+                     --set engine.sparse=off"
+                        .into(),
+                ))
+            }
+            DeviceFeatures::Sparse(x) => Ok((&SPARSE, std::ptr::null(), Some(x))),
+        }
+    }
+
     /// Bytes of sums and workspace alive in a backward pass, at most.
     pub(super) fn monb_scratch(&self, nodes: usize, layout: &Layout) -> usize {
         let a = &layout.architecture;
         let sizes = Sizes::new(layout);
-        // Dropout of hidden units takes the generic kernels.
+        // Dropout of hidden units takes the generic kernels, a sparse X those for columns.
         let bytes = |variant: &Variant| {
             let workspace = global_workspace(a, variant);
             let chunks = Chunks::new(nodes, a, &sizes, variant, workspace, self.blocks);
@@ -291,7 +387,7 @@ impl<V: Driver> Launcher<V> {
             let blocks = (chunks.feature_blocks * chunks.chunks).max(x * y) as usize;
             size_of::<f32>() * (sums + partial + widths) + blocks * workspace
         };
-        bytes(Variant::of(a, None)).max(bytes(&ANY))
+        bytes(Variant::of(a, None)).max(bytes(&ANY)).max(bytes(&SPARSE))
     }
 
     /// v = U^T a_k and u . a_k of every (feature, slot).

@@ -1,8 +1,8 @@
 //! Launches of `kernels/propagate.cu`: one hop after the other, states in two alternating buffers.
 
-use super::inputs::{LongRows, Walk};
+use super::inputs::{DeviceWalk, LongRows, Walk};
 use super::reduce::partial_sums;
-use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, stretches};
+use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, by_states, stretches};
 use crate::config::States;
 use crate::error::Result;
 use crate::model::{BatchSizes, Layout};
@@ -14,12 +14,6 @@ const WIDE4_COLUMNS: usize = 96;
 /// Size the largest state is brought to where states are stored as half. They never grow from hop to hop: M averages, and
 /// so does the backward walk on the symmetric matrices that `inputs` lets through. What is 10^8 times smaller is lost.
 const HALF_SIZE: f32 = 16384.0;
-
-macro_rules! by_states {
-    ($name:literal) => {
-        [concat!($name, "_f32"), concat!($name, "_f16"), concat!($name, "_bf16")]
-    };
-}
 
 /// Kernels of one direction, by element type.
 pub(super) struct Kernels {
@@ -91,13 +85,14 @@ impl<V: Driver> Launcher<V> {
         hop_weights: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
     ) -> Result<()> {
+        let walk = inputs.walk()?;
         let (rows, cols) = (responses.rows, responses.cols);
         let hops = hop_weights.len() / cols;
         // States as wide as F start as F itself.
         let copied = self.states != States::F32 && hops > 1;
         let mut states = self.alternating(rows * cols, hops, copied)?;
         let state_scale = match self.states {
-            States::F16 => half_scale(self.largest(responses, None)?),
+            States::F16 => half_scale(self.largest(&responses.values, cols, None)?),
             States::F32 | States::Bf16 => 1.0,
         };
         let start = abi::PropagateStart {
@@ -105,7 +100,7 @@ impl<V: Driver> Launcher<V> {
             state: if copied { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
             partial: null_mut(),
             responses: self.at(&responses.values, 0),
-            inverse_degree: self.at(&inputs.inverse_degree, 0),
+            inverse_degree: self.at(&walk.inverse_degree, 0),
             hop_weights: self.at(hop_weights, 0),
             rows: rows as u64,
             block_rows: 0,
@@ -129,7 +124,7 @@ impl<V: Driver> Launcher<V> {
                 hop_weights: self.at(hop_weights, t * cols),
                 state_scale,
             };
-            self.hop(&FORWARD, inputs, inputs.matrix(), cols, &hop)?;
+            self.hop(&FORWARD, walk, walk.matrix(), [rows, cols], &hop)?;
             current = next;
         }
         Ok(())
@@ -143,17 +138,18 @@ impl<V: Driver> Launcher<V> {
         hop_weights: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
     ) -> Result<()> {
+        let walk = inputs.walk()?;
         let (rows, cols) = (responses.rows, responses.cols);
         let hops = hop_weights.len() / cols;
         let mut states = self.alternating(rows * cols, hops, true)?;
         let (blocks, _) = row_blocks(rows, cols, self.blocks);
-        let long = inputs.transposed().long.as_ref().map_or(0, |long| long.rows.len());
+        let long = walk.transposed().long.as_ref().map_or(0, |long| long.rows.len());
         // <F, y> of each block of rows and of each long row.
         let mut partial = self.allocate::<f32>((blocks as usize + long) * cols)?;
         let partial_rows = |t: usize| blocks + if t == 0 { 0 } else { long as u64 };
         let state_scale = match self.states {
             // Gradients are averages over the targets: far below the smallest half where there are many.
-            States::F16 => half_scale(self.largest(gradient, Some(&inputs.inverse_degree))?),
+            States::F16 => half_scale(self.largest(&gradient.values, cols, Some(&walk.inverse_degree))?),
             States::F32 | States::Bf16 => 1.0,
         };
         let start = abi::PropagateStart {
@@ -161,7 +157,7 @@ impl<V: Driver> Launcher<V> {
             state: if hops > 1 { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
             partial: self.at_mut(&mut partial, 0),
             responses: self.at(&responses.values, 0),
-            inverse_degree: self.at(&inputs.inverse_degree, 0),
+            inverse_degree: self.at(&walk.inverse_degree, 0),
             hop_weights: self.at(hop_weights, 0),
             rows: rows as u64,
             block_rows: 0,
@@ -182,7 +178,7 @@ impl<V: Driver> Launcher<V> {
                     hop_weights: self.at(hop_weights, t * cols),
                     state_scale,
                 };
-                self.hop(&BACKWARD, inputs, inputs.transposed(), cols, &hop)?;
+                self.hop(&BACKWARD, walk, walk.transposed(), [rows, cols], &hop)?;
                 current = next;
             }
             let d_theta = self.at_mut(d_hop_weights, t * cols);
@@ -221,8 +217,14 @@ impl<V: Driver> Launcher<V> {
     }
 
     /// One hop over all rows: short ones at once, long ones by segments.
-    fn hop(&self, kernels: &Kernels, inputs: &DeviceInputs<V>, walk: &Walk<V>, cols: usize, hop: &Hop) -> Result<()> {
-        let rows = inputs.nodes;
+    fn hop(
+        &self,
+        kernels: &Kernels,
+        walk: &DeviceWalk<V>,
+        matrix: &Walk<V>,
+        [rows, cols]: [usize; 2],
+        hop: &Hop,
+    ) -> Result<()> {
         let (blocks, block_items) = row_blocks(rows, cols, self.blocks);
         let mut arguments = abi::Propagate {
             accumulated: hop.accumulated,
@@ -230,12 +232,12 @@ impl<V: Driver> Launcher<V> {
             partial: hop.partial,
             state: hop.state,
             responses: hop.responses,
-            inverse_degree: self.at(&inputs.inverse_degree, 0),
+            inverse_degree: self.at(&walk.inverse_degree, 0),
             hop_weights: hop.hop_weights,
-            begin: self.at(&walk.row_ptr, 0),
-            end: self.at(&walk.row_ptr, 1),
-            col_idx: self.at(&walk.col_idx, 0),
-            weights: walk.weights.as_ref().map_or(null(), |weights| self.at(weights, 0)),
+            begin: self.at(&matrix.row_ptr, 0),
+            end: self.at(&matrix.row_ptr, 1),
+            col_idx: self.at(&matrix.col_idx, 0),
+            weights: matrix.weights.as_ref().map_or(null(), |weights| self.at(weights, 0)),
             items: rows as u64,
             block_items,
             cols: cols as u32,
@@ -243,7 +245,7 @@ impl<V: Driver> Launcher<V> {
             state_scale: hop.state_scale,
         };
         self.rows(kernels, blocks, &arguments)?;
-        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &walk.long else { return Ok(()) };
+        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &matrix.long else { return Ok(()) };
         let mut sums = self.allocate::<f32>(begin.len() * cols)?;
         let (segment_blocks, block_items) = row_blocks(begin.len(), cols, self.blocks);
         arguments.partial = self.at_mut(&mut sums, 0);
@@ -282,7 +284,7 @@ impl<V: Driver> Launcher<V> {
 }
 
 /// The power of two that brings `largest` to about [`HALF_SIZE`]; 1 where there is nothing to scale.
-fn half_scale(largest: f32) -> f32 {
+pub(super) fn half_scale(largest: f32) -> f32 {
     let exponent = (HALF_SIZE / largest).log2().floor();
     if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 }
 }

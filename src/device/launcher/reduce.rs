@@ -1,6 +1,6 @@
 //! Launches of `kernels/reduce.cu`: the second stage of every reduction.
 
-use super::{Buffer, DeviceMatrix, Driver, Launcher, Shape, THREADS, abi, stretches};
+use super::{Buffer, Driver, Launcher, Shape, THREADS, abi, stretches};
 use crate::error::Result;
 
 /// Rows one part of a column sum adds up.
@@ -71,17 +71,22 @@ impl<V: Driver> Launcher<V> {
     }
 
     /// Largest |value|, or |value / degree of its row|.
-    pub(super) fn largest(&self, values: &DeviceMatrix<V>, inverse_degree: Option<&Buffer<V, f32>>) -> Result<f32> {
-        let length = (values.rows * values.cols) as u64;
+    pub(super) fn largest(
+        &self,
+        values: &Buffer<V, f32>,
+        columns: usize,
+        inverse_degree: Option<&Buffer<V, f32>>,
+    ) -> Result<f32> {
+        let length = values.len() as u64;
         let (blocks, block_length) = stretches(length, 1 << 12, 1 << 10);
         let mut partial = self.allocate::<f32>(blocks as usize)?;
         let arguments = abi::Largest {
             partial: self.at_mut(&mut partial, 0),
-            values: self.at(&values.values, 0),
+            values: self.at(values, 0),
             inverse_degree: inverse_degree.map_or(std::ptr::null(), |values| self.at(values, 0)),
             length,
             block_length,
-            columns: values.cols as u32,
+            columns: columns as u32,
         };
         // SAFETY: one partial result a block; the matrix has `length` elements and a degree a row.
         unsafe { self.run("largest", Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };

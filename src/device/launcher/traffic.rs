@@ -7,14 +7,17 @@
 //! - no reuse: every gathered state comes from memory, and rows that are read tile by tile move whole sectors of 32 bytes.
 //!
 //! In all three, weights and sums of MoNB stay in cache. An FMA is two flops; additions, products, maxima, exp and roots are one;
-//! comparisons, index arithmetic, random numbers and sums between the threads of a block are none. For a node task without
-//! rows of more than `HARMONIA_LONG_ROW` neighbours; those are read once more, as sums of segments.
+//! comparisons, index arithmetic, random numbers and sums between the threads of a block are none. For a node task with dense
+//! features, without rows of more than `HARMONIA_LONG_ROW` neighbours; those are read once more, as sums of segments. Copies
+//! between host and device are not counted: of pieces they are some hundred kilobytes.
 
-use super::monb::{Chunks, Sizes, Variant};
+mod planned;
+
+use super::monb::{Chunks, Sizes, Variant, global_workspace};
 use super::propagate::{BACKWARD, FORWARD, Kernels, row_blocks};
 use super::{Blocks, THREADS, abi, reduce, stretches};
-use crate::config::States;
-use crate::model::{Architecture, Layout};
+use crate::config::{Monb, States};
+use crate::model::{Architecture, Layout, Plan, Space};
 
 /// Bytes of a float, and of an index.
 const F: f64 = 4.0;
@@ -34,6 +37,10 @@ pub struct Problem {
     pub targets: usize,
     /// Element type of propagated states.
     pub states: States,
+    /// How the step is computed; X is taken for dense.
+    pub plan: Plan,
+    /// Pieces of a response, at most over features.
+    pub pieces: usize,
     /// The model.
     pub layout: Layout,
 }
@@ -103,19 +110,45 @@ pub fn step(problem: &Problem) -> Vec<Work> {
     step.add("memset", parameters, 0.0, Bytes::extra(F * parameters));
     step.route_forward();
     step.add("hop_weights_forward", t * d, 5.0 * t * d, Bytes::streamed(2.0 * F * t * d));
-    step.fold();
-    step.monb_forward();
-    step.propagate(false);
-    step.add("readout_bias", n * outputs, 0.0, Bytes::streamed(F * (n + 1.0) * outputs));
-    step.gemm("gemm logits += H Wo", n * outputs, [n * d, d * outputs, 2.0 * n * outputs]);
+    match problem.plan.monb {
+        Monb::Direct => {
+            step.fold();
+            step.monb_forward();
+        }
+        Monb::Knots => step.knots_forward(),
+    }
+    match problem.plan.space {
+        Space::Features => {
+            step.propagate(false);
+            step.add("readout_bias", n * outputs, 0.0, Bytes::streamed(F * (n + 1.0) * outputs));
+            step.gemm("gemm logits += H Wo", n * outputs, [n * d, d * outputs, 2.0 * n * outputs]);
+        }
+        Space::Classes => {
+            step.project_forward();
+            step.walk_forward();
+        }
+    }
     step.loss();
     step.column_sums(problem.nodes as u64, a.outputs);
-    step.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
-    step.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
-    step.propagate(true);
+    match problem.plan.space {
+        Space::Features => {
+            step.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
+            step.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
+            step.propagate(true);
+        }
+        Space::Classes => {
+            step.walk_backward();
+            step.project_backward();
+        }
+    }
     step.add("hop_weights_backward", t * d, 9.0 * t * d, Bytes::streamed(5.0 * F * t * d));
-    step.fold();
-    step.monb_backward();
+    match problem.plan.monb {
+        Monb::Direct => {
+            step.fold();
+            step.monb_backward();
+        }
+        Monb::Knots => step.knots_backward(),
+    }
     step.route_backward();
     let (blocks, _) = stretches(problem.layout.len() as u64, 1 << 12, 1 << 10);
     let bytes = Bytes::streamed(F * parameters + 8.0 * blocks as f64);
@@ -205,7 +238,8 @@ impl Step<'_> {
         let a = self.architecture();
         let sizes = Sizes::new(&self.problem.layout);
         let variant = Variant::of(a, None);
-        let chunks = Chunks::new(self.problem.nodes, a, &sizes, variant, 0, Blocks::default());
+        let workspace = global_workspace(a, variant);
+        let chunks = Chunks::new(self.problem.nodes, a, &sizes, variant, workspace, Blocks::default());
         let (teams, expert_parameters) = (chunks.teams(variant), a.experts * sizes.hidden as usize);
         let elements = (self.problem.nodes * a.features) as f64;
         let flops = elements * a.active as f64 * monb_flops(&a.hidden, variant).1;
@@ -333,15 +367,16 @@ fn monb_flops(hidden: &[usize], variant: &Variant) -> (f64, f64) {
 
 /// Bytes of the sectors a row of `columns` elements touches where it is read `tile` columns at a time, on average over rows.
 fn sectors(columns: usize, tile: usize, size: usize) -> f64 {
+    let tile = tile.max(1);
+    (0..columns).step_by(tile).map(|start| part_sectors(columns, start, tile.min(columns - start), size)).sum()
+}
+
+/// Bytes of the sectors that `count` of the `columns` elements of a row touch, from `start` on, on average over rows.
+fn part_sectors(columns: usize, start: usize, count: usize, size: usize) -> f64 {
     // Rows begin at all offsets the row's length leads to; after a sector's worth of rows they repeat.
-    let touched = |row: usize| -> usize {
-        let starts = (0..columns).step_by(tile.max(1));
-        let touch = |start: usize| {
-            let begin = (row * columns + start) * size;
-            let end = (row * columns + (start + tile).min(columns)) * size;
-            end.div_ceil(SECTOR) - begin / SECTOR
-        };
-        starts.map(touch).sum()
+    let touched = |row: usize| {
+        let begin = (row * columns + start) * size;
+        (begin + count * size).div_ceil(SECTOR) - begin / SECTOR
     };
     let rows = SECTOR;
     (0..rows).map(touched).sum::<usize>() as f64 / rows as f64 * SECTOR as f64

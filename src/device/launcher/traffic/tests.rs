@@ -19,7 +19,12 @@ fn architecture(hidden: Vec<usize>) -> Architecture {
 
 fn problem(states: States) -> Problem {
     let layout = Layout::new(architecture(vec![16, 8])).unwrap();
-    Problem { nodes: 10, entries: 24, weighted: false, targets: 5, states, layout }
+    Problem { nodes: 10, entries: 24, weighted: false, targets: 5, states, plan: Plan::DIRECT, pieces: 6, layout }
+}
+
+fn planned(states: States) -> Problem {
+    let plan = Plan { monb: Monb::Knots, space: Space::Classes, sparse: false };
+    Problem { plan, ..problem(states) }
 }
 
 fn work(problem: &Problem, kernel: &str) -> Work {
@@ -90,6 +95,48 @@ fn the_rest_of_a_step() {
     assert_eq!(work(&problem, "column_sums").launches, 1 + 3 + 2);
     // Codes, five rows of logits, ten rows of gradients, a double for each of two blocks of eight rows.
     assert_eq!(work(&problem, "loss_softmax").bytes.minimum, 4.0 * (10.0 + 15.0 + 30.0) + 16.0);
+}
+
+#[test]
+fn pieces_move_two_matrices_and_their_tables() {
+    let forward = work(&planned(States::F32), "knots_forward");
+    // X and F; seven thresholds and six lines for each of four features.
+    assert_eq!(forward.bytes.minimum, 320.0 + 4.0 * 4.0 * (7.0 + 12.0));
+    assert_eq!((forward.launches, forward.flops), (1, 3.0 * 40.0));
+    let backward = work(&planned(States::F32), "knots_backward");
+    // X and dF, thresholds, two sums a piece; those of the only chunk once more.
+    let sums = 4.0 * 48.0;
+    assert_eq!(backward.bytes.minimum, 320.0 + 4.0 * 28.0 + sums);
+    assert_eq!(backward.bytes.perfect_reuse, backward.bytes.minimum + sums);
+    assert_eq!(backward.flops, 4.0 * 40.0);
+}
+
+#[test]
+fn a_step_in_class_space() {
+    // Three classes are padded to four columns, three hops to twelve.
+    let rows = work(&planned(States::F32), "walk_rows4_f32");
+    assert_eq!((rows.launches, rows.elements), (4, 4.0 * 40.0));
+    // A step: gathered 160, columns 96, offsets 80, degrees 40. Forward once a state in and out, once a state in and ten
+    // logits and their intercepts out; backward twice a state out.
+    let hop = 160.0 + 96.0 + 80.0 + 40.0;
+    assert_eq!(rows.bytes.minimum, 4.0 * hop + (320.0 + 160.0 + 120.0 + 12.0) + 2.0 * 160.0);
+    // Rows of 48 bytes, 16 of them a hop: a gather is one sector.
+    assert_eq!(rows.bytes.no_reuse - rows.bytes.minimum, 4.0 * (24.0 * 32.0 - 160.0) + 5.0 * (320.0 - 160.0));
+    // An FMA an entry and column, one an element, a sum a logit.
+    assert_eq!(rows.flops, 4.0 * (2.0 * 96.0 + 2.0 * 40.0) + 30.0);
+    let product = work(&planned(States::F32), "gemm G = F W");
+    assert_eq!((product.launches, product.flops), (1, 2.0 * 10.0 * 4.0 * 12.0));
+    assert_eq!(product.bytes.minimum, 4.0 * (40.0 + 48.0 + 120.0));
+}
+
+#[test]
+fn half_states_of_classes_are_half_as_large() {
+    let [single, half] = [(States::F32, "walk_rows4_f32"), (States::F16, "walk_rows4_f16")]
+        .map(|(states, kernel)| work(&planned(states), kernel));
+    // Four states gathered, two read, three written.
+    assert_eq!(single.bytes.minimum - half.bytes.minimum, 9.0 * 80.0);
+    let stored = work(&planned(States::F16), "project_store_f16");
+    assert_eq!((stored.bytes.minimum, stored.bytes.no_reuse), (240.0, 240.0 + 480.0));
 }
 
 #[test]

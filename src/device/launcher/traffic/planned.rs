@@ -1,0 +1,191 @@
+//! The fast ways: experts by pieces, and class space.
+
+use super::super::knots::Cut;
+use super::super::project::{LOAD, STORE, padded, stretch_rows};
+use super::super::walk::{Lanes, START};
+use super::{Blocks, Bytes, F, Step, part_sectors};
+use crate::config::States;
+
+/// Sizes of class space.
+#[derive(Clone, Copy)]
+struct Classes {
+    /// n, d, L and T.
+    nodes: usize,
+    features: usize,
+    outputs: usize,
+    hops: usize,
+    /// L, padded.
+    width: usize,
+    /// T width.
+    columns: usize,
+    /// Bytes of an element of states.
+    size: usize,
+}
+
+impl Classes {
+    /// Columns of one hop over all rows, as stored.
+    fn hop(&self, t: usize) -> Bytes {
+        let bytes = (self.nodes * self.width * self.size) as f64;
+        let sectors = part_sectors(self.columns, t * self.width, self.width, self.size);
+        Bytes { minimum: bytes, perfect_reuse: bytes, no_reuse: self.nodes as f64 * sectors }
+    }
+
+    /// (rows of a stretch, ...) of what goes through floats.
+    fn stretches(&self) -> impl Iterator<Item = usize> + use<> {
+        let (size, nodes) = (stretch_rows(self.columns, Blocks::default()), self.nodes);
+        (0..nodes).step_by(size).map(move |first| size.min(nodes - first))
+    }
+}
+
+/// Written by one kernel and read by the next: a cache that keeps anything keeps it.
+fn passed_on(elements: usize) -> Bytes {
+    Bytes { minimum: 0.0, perfect_reuse: 0.0, no_reuse: F * elements as f64 }
+}
+
+impl Step<'_> {
+    fn classes(&self) -> Classes {
+        let a = self.architecture();
+        let width = padded(a.outputs);
+        Classes {
+            nodes: self.problem.nodes,
+            features: a.features,
+            outputs: a.outputs,
+            hops: a.hops,
+            width,
+            columns: a.hops * width,
+            size: self.problem.states.bytes(),
+        }
+    }
+
+    /// Thresholds of a feature: one less than a power of two.
+    fn thresholds(&self) -> usize {
+        self.problem.pieces.next_power_of_two() - 1
+    }
+
+    pub(super) fn knots_forward(&mut self) {
+        let (d, pieces, thresholds) = (self.architecture().features, self.problem.pieces, self.thresholds());
+        let cut = Cut::forward(self.problem.nodes, d, thresholds, pieces, Blocks::default());
+        let elements = (self.problem.nodes * d) as f64;
+        let tile = self.matrix(cut.lanes, 4);
+        let table = F * (d * (thresholds + 2 * pieces)) as f64;
+        let tables = Bytes { no_reuse: table * cut.chunks as f64, ..Bytes::streamed(table) };
+        // An FMA and the factor of the feature.
+        self.add("knots_forward", elements, 3.0 * elements, tile + tile + tables);
+    }
+
+    pub(super) fn knots_backward(&mut self) {
+        let (d, pieces, thresholds) = (self.architecture().features, self.problem.pieces, self.thresholds());
+        let cut = Cut::backward(self.problem.nodes, d, thresholds, pieces, Blocks::default());
+        let (elements, sums) = ((self.problem.nodes * d) as f64, 2 * pieces * d);
+        let chunk_sums = F * cut.chunks as f64 * sums as f64;
+        let tile = self.matrix(cut.lanes, 4);
+        let table = F * (d * thresholds) as f64;
+        let tables = Bytes { no_reuse: table * cut.chunks as f64, ..Bytes::streamed(table) };
+        if cut.shared_bytes == 0 {
+            self.add("memset", chunk_sums / F, 0.0, Bytes::extra(chunk_sums));
+        }
+        // The factor of the feature, an FMA and a sum.
+        let bytes = tile + tile + tables + Bytes::streamed(F * sums as f64) + Bytes::extra(chunk_sums);
+        self.add("knots_backward", elements, 4.0 * elements, bytes);
+        self.column_sums(cut.chunks, sums);
+        // Gradients of experts and coefficients, which the host makes of the sums.
+        self.column_sums(1, self.problem.layout.coefficients.end);
+    }
+
+    fn project_weights(&mut self) {
+        let Classes { features, outputs, hops, columns, .. } = self.classes();
+        let elements = (features * columns) as f64;
+        let bytes = F * (elements + (features * (hops + outputs)) as f64);
+        self.add("project_weights", elements, elements, Bytes::streamed(bytes));
+    }
+
+    pub(super) fn project_forward(&mut self) {
+        let classes @ Classes { nodes, features, columns, size, .. } = self.classes();
+        self.project_weights();
+        let product = |rows: usize| 2.0 * (rows * features) as f64 * columns as f64;
+        let [responses, weights, states] =
+            [nodes * features, features * columns, nodes * columns].map(|elements| elements as f64);
+        if self.problem.states == States::F32 {
+            let bytes = Bytes::streamed(F * (responses + weights + states));
+            self.add("gemm G = F W", states, product(nodes), bytes);
+            return;
+        }
+        for (at, rows) in classes.stretches().enumerate() {
+            let elements = rows * columns;
+            let weights = if at == 0 { Bytes::streamed(F * weights) } else { Bytes::default() };
+            let responses = Bytes::streamed(F * (rows * features) as f64);
+            self.add("gemm G = F W", elements as f64, product(rows), responses + weights + passed_on(elements));
+            let stored = Bytes::streamed((elements * size) as f64);
+            let kernel = STORE[self.problem.states as usize];
+            self.add(kernel, elements as f64, 0.0, stored + passed_on(elements));
+        }
+    }
+
+    pub(super) fn project_backward(&mut self) {
+        let classes @ Classes { nodes, features, outputs, hops, columns, size, .. } = self.classes();
+        self.project_weights();
+        let weights = F * (features * columns) as f64;
+        let degrees = F * nodes as f64;
+        for (at, rows) in classes.stretches().enumerate() {
+            let elements = rows * columns;
+            let first = |bytes: f64| if at == 0 { Bytes::streamed(bytes) } else { Bytes::default() };
+            let flops = 2.0 * (elements * features) as f64;
+            let responses = Bytes::streamed(F * (rows * features) as f64);
+            let stored = Bytes::streamed((elements * size) as f64);
+            let kernel = LOAD[self.problem.states as usize];
+            self.add(kernel, elements as f64, 2.0 * elements as f64, stored + first(degrees) + passed_on(elements));
+            let sums = (features * columns) as f64;
+            self.add("gemm S += F' Y", sums, flops, responses + first(weights) + passed_on(elements));
+            let bytes = responses + first(weights) + passed_on(elements);
+            self.add("gemm dF = Y W'", (rows * features) as f64, flops, bytes);
+        }
+        let (readout, theta) = ((features * outputs) as f64, (features * hops) as f64);
+        let flops = 2.0 * readout * hops as f64;
+        let bytes = Bytes::streamed(weights + F * (theta + 2.0 * readout));
+        self.add("project_readout_gradient", readout, flops, bytes);
+        let bytes = Bytes::streamed(weights + F * (theta + readout));
+        self.add("project_hops_gradient", theta, flops, bytes);
+    }
+
+    pub(super) fn walk_forward(&mut self) {
+        let classes @ Classes { nodes, outputs, hops, .. } = self.classes();
+        for t in (1..hops.saturating_sub(1)).rev() {
+            self.walk_rows(Some(t + 1), classes.hop(t) + classes.hop(t), 0.0);
+        }
+        let logits = (nodes * outputs) as f64;
+        let written = classes.hop(0) + Bytes::streamed(F * (logits + outputs as f64));
+        self.walk_rows((hops > 1).then_some(1), written, logits);
+    }
+
+    pub(super) fn walk_backward(&mut self) {
+        let classes @ Classes { nodes, outputs, hops, width, .. } = self.classes();
+        let logits = (nodes * outputs) as f64;
+        if self.problem.states == States::F16 {
+            self.add("largest", logits, 2.0 * logits, Bytes::extra(F * logits));
+        }
+        let elements = (nodes * width) as f64;
+        let bytes = Bytes::streamed(F * (logits + nodes as f64)) + classes.hop(0);
+        self.add(START[self.problem.states as usize], elements, 2.0 * elements, bytes);
+        for t in 1..hops {
+            self.walk_rows(Some(t - 1), classes.hop(t), 0.0);
+        }
+    }
+
+    /// A step that gathers from a hop, if any; `rows` is what it reads and writes a row.
+    fn walk_rows(&mut self, from: Option<usize>, rows: Bytes, more_flops: f64) {
+        let classes @ Classes { nodes, width, columns, size, .. } = self.classes();
+        let lanes = Lanes::of(width);
+        let tiles = width.div_ceil(lanes.tile) as f64;
+        let (entries, elements) = (self.problem.entries, (nodes * width) as f64);
+        let (mut bytes, mut flops) = (rows + Bytes::streamed(F * nodes as f64), 2.0 * elements + more_flops);
+        if let Some(t) = from {
+            let sectors = part_sectors(columns, t * width, width, size);
+            let gathered = Bytes { no_reuse: entries as f64 * sectors, ..classes.hop(t) };
+            // Columns and weights of entries, offsets of rows.
+            let walk = entries as f64 * if self.problem.weighted { 2.0 * F } else { F } + nodes as f64 * 2.0 * F;
+            bytes = bytes + gathered + Bytes { minimum: walk, ..Bytes::streamed(walk * tiles) };
+            flops += 2.0 * (entries * width) as f64;
+        }
+        self.add(lanes.kernels[self.problem.states as usize], elements, flops, bytes);
+    }
+}
