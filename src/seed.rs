@@ -80,15 +80,9 @@ impl Stream {
         let mut block = first >> 2;
         let mut rest = words;
         while !rest.is_empty() {
-            let mut counters = [[0; LANES]; 4];
-            for lane in 0..LANES {
-                let index = block + lane as u64;
-                counters[0][lane] = index as u32;
-                counters[1][lane] = (index >> 32) as u32;
-                counters[2][lane] = self.purpose;
-                counters[3][lane] = self.step;
-            }
-            let found = philox_lanes(counters, self.key);
+            let low = std::array::from_fn(|lane| (block + lane as u64) as u32);
+            let high = std::array::from_fn(|lane| ((block + lane as u64) >> 32) as u32);
+            let found = philox_lanes([low, high, [self.purpose; LANES], [self.step; LANES]], self.key);
             let count = (4 * LANES - skip).min(rest.len());
             let (now, later) = rest.split_at_mut(count);
             for (at, word) in now.iter_mut().enumerate() {

@@ -47,9 +47,14 @@ fn largest_later(dataset: &Dataset, config: &Config) -> usize {
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
     let device = Cpu::<f32>::new();
     let mut trainer = Trainer::new(&device, &layout, config, dataset, 1, None).unwrap();
-    (0..2).for_each(|_| drop(trainer.epoch().unwrap()));
+    let mut epochs = |count: usize| {
+        for _ in 0..count {
+            trainer.epoch().unwrap();
+        }
+    };
+    epochs(2);
     LARGEST.store(0, Relaxed);
-    (0..3).for_each(|_| drop(trainer.epoch().unwrap()));
+    epochs(3);
     LARGEST.load(Relaxed)
 }
 

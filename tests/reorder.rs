@@ -275,7 +275,25 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     }
 }
 
-/// All files of a store but the times of its sources.
+/// Edges and features are moved a few megabytes at a time; the same graph made in memory is the oracle.
+#[test]
+fn arrays_of_several_blocks_move_whole() {
+    let (nodes, cols) = (40_000, 40);
+    let mut rng = Stream::new(9, Purpose::SyntheticGraph, 0).rng();
+    let list: Vec<(u32, u32)> = (0..20 * nodes).map(|_| (rng.below(nodes) as u32, rng.below(nodes) as u32)).collect();
+    let weights: Vec<f32> = list.iter().map(|_| 1.0 + rng.below(100) as f32).collect();
+    let graph = Graph::from_edges(nodes, &list, Some(&weights), Direction::Undirected).unwrap();
+    assert!(graph.directed_edges() * size_of::<u32>() > 5 << 20 && nodes * cols * size_of::<f32>() > 5 << 20);
+    let features = Features::new(nodes, cols, (0..nodes * cols).map(|at| at as f32).collect()).unwrap();
+    let labels = Labels::Classes { ids: (0..nodes as u32).map(|node| node % 3).collect(), classes: 3 };
+    let dataset = Dataset::nodes("large", graph, features, labels, Split::default()).unwrap();
+    let found = reordered(&dataset, Reorder::Degree);
+    let order = &found.node_order.as_ref().unwrap().original;
+    assert!(found.graph == dataset.graph.renumbered(order).unwrap());
+    assert!((0..nodes).all(|node| row(&found, node) == row(&dataset, order[node] as usize)));
+}
+
+/// All files of a store.
 fn files(store: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap());
     entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())).collect()

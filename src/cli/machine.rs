@@ -13,7 +13,7 @@ pub const DEVICES: [&str; 4] = ["auto", "cpu", "cuda", "host"];
 /// A device that was opened, and what there is to say about the choice.
 pub enum Machine {
     /// The native CPU device, and why it was chosen where it was not asked for.
-    Cpu(Cpu<f32>, Option<String>),
+    Cpu(Box<Cpu<f32>>, Option<String>),
     /// The kernels on a GPU.
     Cuda(Box<Launcher<Cuda>>),
     /// The kernels on the CPU.
@@ -59,7 +59,7 @@ fn on_gpu(driver: Cuda, engine: Engine) -> Machine {
 }
 
 fn cpu(engine: Engine, reason: Option<String>) -> Machine {
-    Machine::Cpu(Cpu::with_states(engine.states), reason)
+    Machine::Cpu(Box::new(Cpu::with_states(engine.states)), reason)
 }
 
 /// Runs `work` on `threads` threads (0: one a core).

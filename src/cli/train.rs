@@ -82,7 +82,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         config.run.threads = threads;
     }
     machine::with_threads(config.run.threads, || match machine::open(&config.run.device, config.engine)? {
-        Machine::Cpu(device, note) => run_on(&device, note, &arguments, config),
+        Machine::Cpu(device, note) => run_on(&*device, note, &arguments, config),
         Machine::Cuda(device) => run_on(&*device, None, &arguments, config),
         Machine::Host(device) => {
             let note = "--device host runs CUDA kernels one thread after the other; --device cpu is far faster";

@@ -66,7 +66,7 @@ mod tests {
         let weights = NodeWeights::new(&Transition::new(&graph, Walk::default()), 3);
         let third = 1.0 / 3.0;
         assert_eq!(weights.values(), [1.0, 3.0, 1.0, 1.0, third, 1.0, 1.0, third, 1.0, 1.0, third, 1.0]);
-        assert_eq!(weights.rows(&[2..3]).values(), [1.0, third, 1.0]);
+        assert_eq!(weights.rows(&[2..3, 0..1]).values(), [1.0, third, 1.0, 1.0, 3.0, 1.0]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub enum InputFeatures {
     /// Row-major in half precision, widened as it is read.
     Half(Array<f16>),
     /// Non-zeros only.
-    Sparse(SparseColumns),
+    Sparse(Box<SparseColumns>),
 }
 
 /// Non-zeros of X by rows and by columns. An entry's place is where it stands column by column.
@@ -148,7 +148,7 @@ impl InputFeatures {
         Ok(match features.values() {
             Values::Dense(values) => InputFeatures::Dense(values.clone()),
             Values::Half(values) => InputFeatures::Half(values.clone()),
-            Values::Sparse(rows) if sparse => InputFeatures::Sparse(SparseColumns::new(rows, features.cols)?),
+            Values::Sparse(rows) if sparse => InputFeatures::Sparse(Box::new(SparseColumns::new(rows, features.cols)?)),
             Values::Sparse(_) => InputFeatures::Dense(features.dense().into_owned().into()),
         })
     }

@@ -208,14 +208,14 @@ impl<'a, T: Real> Tile<'a, T> {
             match self.features {
                 InputFeatures::Dense(x) => {
                     let row = &x[at..at + width];
-                    for c in 0..width {
-                        self.values[c * TILE + r] = T::from_f32(row[c]);
+                    for (c, &x) in row.iter().enumerate() {
+                        self.values[c * TILE + r] = T::from_f32(x);
                     }
                 }
                 InputFeatures::Half(x) => {
                     let row = &x[at..at + width];
-                    for c in 0..width {
-                        self.values[c * TILE + r] = Element::load(row[c]);
+                    for (c, &x) in row.iter().enumerate() {
+                        self.values[c * TILE + r] = Element::load(x);
                     }
                 }
                 InputFeatures::Sparse(_) => {}
@@ -232,9 +232,9 @@ impl<'a, T: Real> Tile<'a, T> {
         let (threshold, scale) = (dropout.threshold(), T::from_f64(dropout.scale()));
         for r in 0..count {
             let words = &words[r * width..][..width];
-            for c in 0..width {
+            for (c, &word) in words.iter().enumerate() {
                 let x = &mut self.values[c * TILE + r];
-                *x = if words[c] < threshold { T::zero() } else { *x * scale };
+                *x = if word < threshold { T::zero() } else { *x * scale };
             }
         }
     }

@@ -22,6 +22,9 @@ use rayon::prelude::*;
 /// From this many nodes on, panels are taken one after the other: their rows are work enough for all threads.
 const MANY_NODES: usize = 1 << 14;
 
+/// A panel to write to, and the same columns of F.
+type Pair<'a, T> = (Panel<&'a mut [T]>, Panel<&'a [T]>);
+
 /// H from F.
 pub fn forward<T: Real>(
     cpu: &Cpu<T>,
@@ -83,7 +86,7 @@ fn forward_as<T: Real, S: Element<T>>(
 ) {
     let d = responses.cols();
     let hops = hop_weights.len() / d;
-    let panel = |(out, source): (Panel<&mut [T]>, Panel<&[T]>)| {
+    let panel = |(out, source): Pair<'_, T>| {
         let Panel { first, width, data: accumulated } = out;
         let theta = |t: usize| &hop_weights[t * d + first..][..width];
         for (out, from) in accumulated.chunks_exact_mut(width).zip(source.data.chunks_exact(width)) {
@@ -148,7 +151,7 @@ fn backward_as<T: Real, S: Element<T>>(
     let hops = hop_weights.len() / d;
     // dtheta of a panel, T x width, side by side.
     let mut found = cpu.reals.filled(hop_weights.len(), T::zero());
-    let panel = |((out, source), found): ((Panel<&mut [T]>, Panel<&[T]>), &mut [T])| {
+    let panel = |((out, source), found): (Pair<'_, T>, &mut [T])| {
         let Panel { first, width, data: gradient } = out;
         let theta = |t: usize| &hop_weights[t * d + first..][..width];
         // y_0 = dH: its inner products with F, then the scaled state, then the first term of dF.
