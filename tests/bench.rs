@@ -97,7 +97,8 @@ fn growth_is_measured_fitted_and_drawn() {
         let places: Vec<f64> = points.iter().map(|point| number(&point["x"])).collect();
         assert!(places.len() == 4 && places.is_sorted_by(|a, b| a < b), "{places:?}");
         assert!(points.iter().all(|point| number(&point["walk_seconds"]) < number(&point["seconds"])), "{series}");
-        (number(&series["exponent"]), number(&series["walk_exponent"]));
+        number(&series["exponent"]);
+        number(&series["walk_exponent"]);
     }
     let picture = std::fs::read_to_string(scratch.path("growth.svg")).unwrap();
     well_formed(&picture);

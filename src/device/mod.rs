@@ -281,7 +281,7 @@ pub trait Device: Sync {
     ) -> Result<()>;
 
     /// Class space, after `walk_backward`: `responses` = F turns into dF = sum over t of Y_t (theta_t (*) Wo)^T. With
-    /// S_t = F^T Y_t: dWo += sum over t of theta_t (*) S_t, `d_hop_weights[t,k]` = <Wo[k,:], S_t[k,:]>.
+    /// S_t = F^T Y_t: dWo += sum over t of theta_t (*) S_t, `d_hop_weights[t,k] = <Wo[k,:], S_t[k,:]>`.
     #[allow(clippy::too_many_arguments)] // what a kernel launch takes
     fn project_backward(
         &self,
@@ -296,7 +296,7 @@ pub trait Device: Sync {
     ) -> Result<()>;
 
     /// Class space: logits = beta + G_0 + M (G_1 + M (G_2 + ...)), or beta + sum over the nodes and hops of a graph of
-    /// v_t[j] G_t[j]. The G_t are gone afterwards.
+    /// `v_t[j] G_t[j]`. The G_t are gone afterwards.
     fn walk_forward(
         &self,
         logits: &mut Self::Buffer,
@@ -306,7 +306,7 @@ pub trait Device: Sync {
         layout: &Layout,
     ) -> Result<()>;
 
-    /// Class space: Y_0 = dlogits, Y_{t+1} = M^T Y_t, or Y_t[j] = v_t[j] dlogits of its graph; dbeta += column sums of dlogits.
+    /// Class space: Y_0 = dlogits, Y_{t+1} = M^T Y_t, or `Y_t[j] = v_t[j] dlogits` of its graph; dbeta += column sums of dlogits.
     fn walk_backward(
         &self,
         gradient: &mut Self::Buffer,

@@ -83,7 +83,7 @@ impl Cut {
     /// `thresholds` and `stride` of the features with the most.
     pub(super) fn forward(nodes: usize, features: usize, thresholds: usize, stride: usize, most: Blocks) -> Cut {
         let bytes = (thresholds + 2 * stride) * LANES * size_of::<f32>();
-        let (lanes, tiles) = tiles(features, LANES);
+        let (lanes, tiles) = tiles(features, 1);
         let (chunks, rows) = stretches(nodes as u64, ROWS, (most.nodes / tiles).max(1));
         let shared_bytes = if bytes <= TABLE_BYTES { bytes } else { 0 };
         Cut { lanes, tiles, chunks, rows, warps: FORWARD_WARPS, shared_bytes }
@@ -114,7 +114,7 @@ fn tiles(features: usize, least: usize) -> (usize, u64) {
     (lanes, features.div_ceil(lanes) as u64)
 }
 
-/// Pieces of a feature that a memory plan counts with. Experts may have more, but none that were trained do.
+/// Pieces of a feature that a memory plan counts with. Should experts have more, the plan's reserve has room for them.
 pub(super) fn planned_pieces(architecture: &Architecture) -> usize {
     let units: usize = architecture.hidden.iter().sum();
     architecture.active * (PLANNED_PIECES * units).min(most_pieces(&architecture.hidden) - 1) + 1
@@ -183,8 +183,7 @@ impl<V: Driver> Launcher<V> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        refuse_hidden(dropout)?;
-        let (d, stride) = (layout.architecture.features, knots.tables.stride());
+        let (d, stride) = (layout.architecture.features, compiled(knots, dropout)?);
         match (responses, &inputs.features) {
             (Responses::Dense(responses), DeviceFeatures::Dense(features)) => {
                 let cut = Cut::forward(inputs.nodes, d, knots.most_thresholds, stride, self.blocks);
@@ -225,8 +224,7 @@ impl<V: Driver> Launcher<V> {
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
-        refuse_hidden(dropout)?;
-        let (d, stride) = (layout.architecture.features, knots.tables.stride());
+        let (d, stride) = (layout.architecture.features, compiled(knots, dropout)?);
         let length = 2 * stride * d;
         self.reserve(&mut knots.sums, length)?;
         let sums = self.at_mut(&mut knots.sums, 0);
@@ -344,15 +342,18 @@ fn warps(items: usize) -> Shape {
     Shape::new([(items as u64).div_ceil(u64::from(FORWARD_WARPS)), 1], [LANES as u32, FORWARD_WARPS])
 }
 
-/// No plan leads here.
-fn refuse_hidden(dropout: Option<&Dropout>) -> Result<()> {
+/// Pieces of a feature. Refused is what no plan leads to.
+fn compiled<V: Driver>(knots: &DeviceKnots<V>, dropout: Option<&Dropout>) -> Result<usize> {
     if dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Hidden) {
         return Err(Error::Device("pieces have no hidden units to drop; use --set engine.monb=direct".into()));
     }
-    Ok(())
+    match knots.tables.stride() {
+        0 => Err(Error::Device("experts must be compiled before their pieces are looked up".into())),
+        stride => Ok(stride),
+    }
 }
 
-/// No plan leads here either.
+/// No plan leads here.
 pub(super) fn mixed() -> Error {
     Error::Device("features and responses must both be sparse, or neither".into())
 }

@@ -2,8 +2,8 @@
 //!
 //! Two drivers share it: `cuda` (a GPU) and `host` (the same sources compiled by the C++ compiler). One file an op, named
 //! like its kernels. Invariant: grids and buffer sizes depend on the sizes of the problem only, never on the device, so
-//! that kernels sum in the same order everywhere. (The readout's GEMMs are the driver's own: the same bits twice on the
-//! same GPU and cuBLAS, not on another.)
+//! that kernels sum in the same order everywhere. (Products of matrices, of the readout or of class space, are the
+//! driver's own: the same bits twice on the same GPU and cuBLAS, not on another.)
 
 pub mod abi;
 mod adam;
