@@ -78,7 +78,7 @@ __device__ __forceinline__ void walk_rows(const WalkRows& args) {
                 }
             }
         }
-        for (uint32_t offset = args.group; offset < team / 2; offset *= 2) {
+        for (uint32_t offset = args.group; offset < team; offset *= 2) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 sum[v] += __shfl_xor_sync(FULL_WARP, sum[v], offset);
