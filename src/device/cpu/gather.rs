@@ -11,8 +11,12 @@ use std::ops::Range;
 
 /// Columns that are summed at once; wider states are gone through in stretches.
 pub const MOST_COLUMNS: usize = 64;
-/// Entries between a request and its use: enough to cover the latency of memory, by measurement.
-const AHEAD: usize = 48;
+/// Entries between a request and its use, where states fit the shared cache and where they come from memory. By
+/// measurement; the second cache, which takes the requests then, can wait for more lines at a time than the first.
+const AHEAD: usize = 16;
+const FAR_AHEAD: usize = 48;
+/// Bytes of a state that a shared cache is taken to hold.
+const CACHED: usize = 32 << 20;
 /// Bytes that memory moves at once.
 const LINE: usize = 64;
 
@@ -58,7 +62,8 @@ pub fn columns<T: Real, S: Element<T>, W: Fn(usize) -> T + Copy>(
     mut finish: impl FnMut(usize, usize, &[T]),
 ) {
     for first in columns.clone().step_by(MOST_COLUMNS) {
-        let here = Columns { from, width, first, count: (columns.end - first).min(MOST_COLUMNS) };
+        let count = (columns.end - first).min(MOST_COLUMNS);
+        let here = Columns { from, width, first, count, far: size_of_val(from) > CACHED };
         let finish = |i: usize, sums: &[T]| finish(i, first - columns.start, sums);
         match here.count {
             1 => stretch::<T, S, W, 1, 1>(here, matrix, rows.clone(), finish),
@@ -67,7 +72,8 @@ pub fn columns<T: Real, S: Element<T>, W: Fn(usize) -> T + Copy>(
             8 => stretch::<T, S, W, 8, 1>(here, matrix, rows.clone(), finish),
             9..=16 => stretch::<T, S, W, 8, 2>(here, matrix, rows.clone(), finish),
             17..=32 => stretch::<T, S, W, 8, 4>(here, matrix, rows.clone(), finish),
-            33..=48 => stretch::<T, S, W, 8, 6>(here, matrix, rows.clone(), finish),
+            33..=40 => stretch::<T, S, W, 8, 5>(here, matrix, rows.clone(), finish),
+            41..=48 => stretch::<T, S, W, 8, 6>(here, matrix, rows.clone(), finish),
             _ => stretch::<T, S, W, 8, 8>(here, matrix, rows.clone(), finish),
         }
     }
@@ -80,17 +86,19 @@ struct Columns<'a, S> {
     width: usize,
     first: usize,
     count: usize,
+    far: bool,
 }
 
 impl<S> Columns<'_, S> {
-    /// Asks for the state of node `j`.
+    /// Asks for the state of the node that is some entries ahead of entry `e`.
     #[inline(always)]
-    fn request(&self, j: u32) {
+    fn request(&self, col_idx: &[u32], e: usize) {
+        let Some(&j) = col_idx.get(e + if self.far { FAR_AHEAD } else { AHEAD }) else { return };
         let first = j as usize * self.width + self.first;
         let step = LINE / size_of::<S>();
         let mut at = first;
         while at < first + self.count {
-            prefetch(self.from, at);
+            prefetch(self.from, at, self.far);
             at += step;
         }
     }
@@ -105,15 +113,13 @@ fn stretch<T: Real, S: Element<T>, W: Fn(usize) -> T, const LANES: usize, const 
     rows: Range<usize>,
     mut finish: impl FnMut(usize, &[T]),
 ) {
-    let Columns { from, width, first, count } = columns;
+    let Columns { from, width, first, count, .. } = columns;
     let offsets: [usize; BLOCKS] = std::array::from_fn(|block| (block * LANES).min(count - LANES));
     let mut row = [T::zero(); MOST_COLUMNS];
     for i in rows {
         let mut sums = [[T::zero(); LANES]; BLOCKS];
         for e in matrix.row_ptr[i] as usize..matrix.row_ptr[i + 1] as usize {
-            if let Some(&ahead) = matrix.col_idx.get(e + AHEAD) {
-                columns.request(ahead);
-            }
+            columns.request(matrix.col_idx, e);
             let state = &from[matrix.col_idx[e] as usize * width + first..][..count];
             let weight = (matrix.weight)(e);
             for block in 0..BLOCKS {
@@ -131,17 +137,17 @@ fn stretch<T: Real, S: Element<T>, W: Fn(usize) -> T, const LANES: usize, const 
     }
 }
 
-/// Asks memory for the line of an element; nothing happens behind the end. Into the second cache: it can wait for more
-/// lines at a time than the first one, which makes walks on large graphs a quarter faster.
+/// Asks memory for the line of an element, into the first or into the second cache; nothing happens behind the end.
 #[inline(always)]
 #[allow(unsafe_code)]
-fn prefetch<S>(values: &[S], at: usize) {
+fn prefetch<S>(values: &[S], at: usize, far: bool) {
     #[cfg(target_arch = "x86_64")]
     if let Some(value) = values.get(at) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        let address = std::ptr::from_ref(value).cast();
         // SAFETY: a request for an address inside the slice; it reads nothing and every x86-64 processor has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(value).cast()) };
+        unsafe { if far { _mm_prefetch::<_MM_HINT_T1>(address) } else { _mm_prefetch::<_MM_HINT_T0>(address) } };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (values, at);
+    let _ = (values, at, far);
 }
