@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 
 /// Settings the series start from: T = 4, C = 4, m = 2, B = 8, hidden [16, 8].
 pub const PRESET: &str = "ogbn-products";
-/// Many edges a node, so that walks are most of an epoch as soon as edges are multiplied.
+/// The way all points are computed: a choice by cost would change it along the way, and bend the line.
+const SPACE: &str = "engine.propagate=classes";
+/// Few features and many edges a node, so that walks are most of an epoch once edges are multiplied.
 const BASE: Shape = Shape {
     nodes: 100_000,
-    edge_rows: 1_000_000,
-    features: 64,
+    edge_rows: 2_000_000,
+    features: 32,
     classes: 16,
     directed: false,
     train: 50_000,
@@ -99,8 +101,7 @@ pub fn measure(tiny: bool, user: &[String], run: &super::Run, stores: &Stores) -
     for (against, key, variations) in variations(base) {
         let mut points = Vec::new();
         for Variation { shape, setting, label, x, nominal } in variations {
-            let mut settings = user.to_vec();
-            settings.push(setting);
+            let settings: Vec<String> = [SPACE.to_string()].into_iter().chain(user.to_vec()).chain([setting]).collect();
             eprintln!("scaling: {against} {label}");
             let store = match stores.made(shape)? {
                 Ok(store) => store,
