@@ -88,6 +88,11 @@ impl<'a> Batches<'a> {
         }
     }
 
+    /// Batches that reach logits in a way derived before.
+    pub fn with(dataset: &'a Dataset, reach: Reach) -> Self {
+        Batches { dataset, reach }
+    }
+
     /// The whole dataset with `units` as targets.
     pub fn whole(&self, units: &[u32]) -> Batch {
         let targets = units.iter().map(|&unit| (unit, unit)).collect();

@@ -49,6 +49,7 @@ pub mod datasets;
 pub mod device;
 pub mod error;
 pub mod experiments;
+pub mod explain;
 pub mod files;
 pub mod graph;
 pub mod interrupt;

@@ -149,6 +149,14 @@ impl<'a> Npy<'a> {
         }
     }
 
+    /// All elements as f64.
+    pub fn doubles(&self) -> Vec<f64> {
+        match self.element {
+            Element::F64 => self.map(f64::from_le_bytes),
+            _ => self.floats().into_iter().map(f64::from).collect(),
+        }
+    }
+
     /// All elements as integers; `None` for floats, but for an empty array: numpy makes an empty list one of f64, and
     /// without elements the type says nothing. What exceeds i64 becomes -1, which is valid nowhere here.
     pub fn integers(&self) -> Option<Vec<i64>> {

@@ -91,7 +91,7 @@ fn growth_is_measured_fitted_and_drawn() {
     let report = quick_json(&scratch, &["--case", "tiny-scaling", "--plot", "growth.svg"]);
     let series = report["scaling"].as_array().unwrap();
     let keys: Vec<&str> = series.iter().map(|series| series["against"].as_str().unwrap()).collect();
-    assert_eq!(keys, ["edges", "hops", "features", "hidden"]);
+    assert_eq!(keys, ["graph", "edges", "hops", "features", "hidden"]);
     for series in series {
         let points = series["points"].as_array().unwrap();
         let places: Vec<f64> = points.iter().map(|point| number(&point["x"])).collect();

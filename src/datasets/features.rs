@@ -110,6 +110,23 @@ impl Features {
         Features { rows: ranges.iter().map(Range::len).sum(), cols: self.cols, values }
     }
 
+    /// Some of the columns, which must increase, in the same form.
+    pub fn columns(&self, columns: &[usize]) -> Features {
+        let pick = |i: usize, k: usize| i * self.cols + k;
+        let places = || (0..self.rows).flat_map(|i| columns.iter().map(move |&k| pick(i, k)));
+        let values = match &self.values {
+            Values::Dense(values) => Values::Dense(places().map(|at| values[at]).collect()),
+            Values::Half(values) => Values::Half(places().map(|at| values[at]).collect()),
+            Values::Sparse(sparse) => {
+                let mut place = vec![None; self.cols];
+                columns.iter().zip(0..).for_each(|(&k, at)| place[k] = Some(at));
+                let row = |i| sparse.row(i).filter_map(|(k, value)| Some((place[k]?, value))).collect();
+                Values::Sparse(SparseRows::collect((0..self.rows).map(row)))
+            }
+        };
+        Features { rows: self.rows, cols: columns.len(), values }
+    }
+
     /// The same values, as sparse rows where that is much smaller.
     pub fn compact(self) -> Features {
         let Values::Dense(values) = &self.values else { return self };
@@ -268,6 +285,9 @@ mod tests {
         let sparse = dense.clone().compact();
         assert!(matches!(sparse.values(), Values::Sparse(rows) if rows.values == [1.5, -2.0, 7.0]));
         assert_eq!(sparse.dense(), dense.dense());
+        let columns = [0, 3, 49];
+        assert_eq!(sparse.columns(&columns).dense(), dense.columns(&columns).dense());
+        assert_eq!(dense.columns(&columns).dense()[..6], [0.0, 1.5, -2.0, 0.0, 0.0, 0.0]);
         let ranges = [39..40, 0..2];
         assert_eq!(sparse.rows(&ranges).dense(), dense.rows(&ranges).dense());
         assert!(sparse.bytes() < dense.bytes() / SPARSE_SAVING);

@@ -17,4 +17,5 @@ pub use node_weights::NodeWeights;
 pub use reorder::Reorder;
 pub(crate) use reorder::{places, renumbered_offsets, renumbered_rows};
 pub use splits::Split;
+pub(crate) use transition::walk_row;
 pub use transition::{Transition, Walk};

@@ -100,40 +100,59 @@ impl Transition {
 
 /// Adds the diagonal entries that isolated nodes, self-loops and the lazy walk ask for, each in its place in the row.
 fn with_loops(adjacency: &Csr, walk: Walk) -> Csr {
-    // (I + D^-1 A) / 2 is the plain walk on D + A, so a lazy walk is a weighted self-loop.
     let weighted = adjacency.weights.is_some() || walk.lazy;
-    let (from_ptr, from_col) = (&adjacency.row_ptr[..], &adjacency.col_idx[..]);
-    let from_weights = adjacency.weights.as_deref();
     let mut row_ptr = Vec::with_capacity(adjacency.rows() + 1);
     let mut col_idx = Vec::with_capacity(adjacency.entries() + adjacency.rows());
     let mut weights = Vec::with_capacity(if weighted { adjacency.entries() + adjacency.rows() } else { 0 });
     row_ptr.push(0);
+    let everything = |_: u32| true;
     for i in 0..adjacency.rows() {
-        let entries = from_ptr[i] as usize..from_ptr[i + 1] as usize;
-        let row = &from_col[entries.clone()];
-        let weight = |e: usize| from_weights.map_or(1.0, |weights| weights[entries.start + e]);
-        let place = row.partition_point(|&j| (j as usize) < i);
-        let has_loop = row.get(place) == Some(&(i as u32));
-        let mut loop_weight = if has_loop { weight(place) } else { 0.0 };
-        if (walk.self_loops && !has_loop) || row.is_empty() {
-            loop_weight = 1.0;
-        }
-        if walk.lazy {
-            let others: f64 = (0..row.len()).filter(|&e| !(has_loop && e == place)).map(|e| f64::from(weight(e))).sum();
-            loop_weight += (others + f64::from(loop_weight)) as f32;
-        }
-        let behind = place + usize::from(has_loop);
-        col_idx.extend_from_slice(&row[..place]);
-        col_idx.extend((loop_weight > 0.0).then_some(i as u32));
-        col_idx.extend_from_slice(&row[behind..]);
-        if weighted {
-            weights.extend((0..place).map(weight));
-            weights.extend((loop_weight > 0.0).then_some(loop_weight));
-            weights.extend((behind..row.len()).map(weight));
-        }
+        walk_row(adjacency, walk, i, everything, |j, weight| {
+            col_idx.push(j);
+            if weighted {
+                weights.push(weight);
+            }
+        });
         row_ptr.push(col_idx.len() as u64);
     }
     Csr { row_ptr: row_ptr.into(), col_idx: col_idx.into(), weights: weighted.then_some(weights).map(Array::from) }
+}
+
+/// Row i of the walk on the edges of `i` that `kept` keeps: (column, weight), columns increasing; the walk steps with
+/// weight / sum of weights.
+pub(crate) fn walk_row(
+    adjacency: &Csr,
+    walk: Walk,
+    i: usize,
+    kept: impl Fn(u32) -> bool,
+    mut entry: impl FnMut(u32, f32),
+) {
+    // (I + D^-1 A) / 2 is the plain walk on D + A, so a lazy walk is a weighted self-loop.
+    let span = adjacency.row(i);
+    let columns = &adjacency.col_idx[span.clone()];
+    let from = adjacency.weights.as_deref().map(|weights| &weights[span]);
+    let weight = |e: usize| from.map_or(1.0, |weights| weights[e]);
+    let is_kept = |&e: &usize| kept(columns[e]);
+    let place = columns.partition_point(|&j| (j as usize) < i);
+    let has_loop = columns.get(place) == Some(&(i as u32)) && is_kept(&place);
+    let others = || (0..columns.len()).filter(|&e| columns[e] as usize != i).filter(is_kept);
+    let mut loop_weight = if has_loop { weight(place) } else { 0.0 };
+    if (walk.self_loops && !has_loop) || (!has_loop && others().next().is_none()) {
+        loop_weight = 1.0;
+    }
+    if walk.lazy {
+        let others: f64 = others().map(|e| f64::from(weight(e))).sum();
+        loop_weight += (others + f64::from(loop_weight)) as f32;
+    }
+    for e in others().take_while(|&e| e < place) {
+        entry(columns[e], weight(e));
+    }
+    if loop_weight > 0.0 {
+        entry(i as u32, loop_weight);
+    }
+    for e in others().skip_while(|&e| e < place) {
+        entry(columns[e], weight(e));
+    }
 }
 
 #[cfg(test)]

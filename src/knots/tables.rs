@@ -218,6 +218,11 @@ impl<T: Real> Tables<T> {
         (&self.combinations[self.of_feature[k] as usize], &self.lines[k * self.stride..][..self.stride])
     }
 
+    /// One expert.
+    pub fn expert(&self, expert: usize) -> &Pieces<T> {
+        &self.experts[expert]
+    }
+
     /// Places of a feature's lines, and of its sums.
     pub fn stride(&self) -> usize {
         self.stride

@@ -133,6 +133,55 @@ impl FittedModel {
             .collect())
     }
 
+    /// The same model with only some of its outputs, in the given order.
+    ///
+    /// # Errors
+    /// There is no such output.
+    pub fn with_outputs(&self, outputs: &[usize]) -> Result<FittedModel> {
+        let all = self.layout.architecture.outputs;
+        if let Some(output) = outputs.iter().find(|&&output| output >= all) {
+            return Err(Error::Data(format!("the model has outputs 0 to {}, not {output}", all - 1)));
+        }
+        let layout = Layout::new(Architecture { outputs: outputs.len(), ..self.layout.architecture.clone() })?;
+        // The readout comes last; everything before it stays where it is.
+        let mut parameters = self.parameters[..self.layout.readout_weight.start].to_vec();
+        for row in self.parameters[self.layout.readout_weight.start..].chunks_exact(all) {
+            parameters.extend(outputs.iter().map(|&output| row[output]));
+        }
+        Ok(FittedModel { layout, parameters, ..self.clone() })
+    }
+
+    /// The same model with only some of its features, in the given order: what they add, and the intercept.
+    ///
+    /// # Errors
+    /// There is no such feature, or none is left.
+    pub fn with_features(&self, features: &[usize]) -> Result<FittedModel> {
+        let all = self.layout.architecture.features;
+        if let Some(feature) = features.iter().find(|&&feature| feature >= all) {
+            return Err(Error::Data(format!("the model has features 0 to {}, not {feature}", all - 1)));
+        }
+        let layout = Layout::new(Architecture { features: features.len(), ..self.layout.architecture.clone() })?;
+        let mut parameters = vec![0.0; layout.len()];
+        for (to, from) in layout.tensors().iter().zip(self.layout.tensors()) {
+            let (target, source) = (&mut parameters[to.range.clone()], &self.parameters[from.range.clone()]);
+            match from.name.as_str() {
+                "coefficients" | "embeddings" | "readout.weight" => {
+                    let width = from.shape[1];
+                    for (row, &k) in target.chunks_exact_mut(width).zip(features) {
+                        row.copy_from_slice(&source[k * width..][..width]);
+                    }
+                }
+                "hop_logits" => {
+                    for (row, source) in target.chunks_exact_mut(features.len()).zip(source.chunks_exact(all)) {
+                        row.iter_mut().zip(features).for_each(|(to, &k)| *to = source[k]);
+                    }
+                }
+                _ => target.copy_from_slice(source),
+            }
+        }
+        Ok(FittedModel { layout, parameters, scaling: None, ..self.clone() })
+    }
+
     /// Writes the parameters as a safetensors file.
     ///
     /// # Errors

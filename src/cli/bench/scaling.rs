@@ -1,4 +1,5 @@
-//! How the time of an epoch grows with edges, walk lengths, features and the width of experts, one at a time.
+//! How the time of an epoch grows with the graph, its edges alone, walk lengths, features and the width of experts, one
+//! at a time.
 
 use super::case::{self, EPOCH_SETTINGS};
 use super::child::{self, Answer};
@@ -138,10 +139,15 @@ fn variations(base: Shape) -> Vec<(&'static str, &'static str, Vec<Variation>)> 
         nominal: nominal as f64,
     };
     // Edges drawn twice are merged: what counts is how many there are.
-    let edges = FACTORS.map(|factor| Variation {
+    let counted = |shape: Shape, factor: usize| Variation {
         x: |measured, _| measured.entries as f64,
-        ..of(Shape { edge_rows: factor * base.edge_rows, ..base }, hops(4), format!("x{factor}"), factor)
+        ..of(shape, hops(4), format!("x{factor}"), factor)
+    };
+    let graphs = FACTORS.map(|factor| {
+        let [nodes, train, valid, test] = [base.nodes, base.train, base.valid, base.test].map(|count| factor * count);
+        counted(Shape { nodes, train, valid, test, edge_rows: factor * base.edge_rows, ..base }, factor)
     });
+    let edges = FACTORS.map(|factor| counted(Shape { edge_rows: factor * base.edge_rows, ..base }, factor));
     let walks = FACTORS.map(|factor| of(base, hops(2 * factor), (2 * factor).to_string(), 2 * factor));
     let features = FACTORS.map(|factor| {
         let features = factor * base.features / 2;
@@ -152,7 +158,8 @@ fn variations(base: Shape) -> Vec<(&'static str, &'static str, Vec<Variation>)> 
         of(base, format!("model.hidden={widths}"), widths, first)
     });
     vec![
-        ("directed edges", "edges", edges.into()),
+        ("directed edges, nodes in proportion", "graph", graphs.into()),
+        ("directed edges, nodes fixed", "edges", edges.into()),
         ("walk lengths T", "hops", walks.into()),
         ("features d", "features", features.into()),
         ("first hidden width of an expert", "hidden", hidden.into()),

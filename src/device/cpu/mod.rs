@@ -8,7 +8,7 @@ mod chunks;
 mod element;
 mod expert;
 mod gather;
-mod hop_weights;
+pub(crate) mod hop_weights;
 mod hops;
 mod inputs;
 mod knots;

@@ -1,0 +1,219 @@
+//! The nodes a prediction can see, and how much each of them counts at every walk length.
+//!
+//! Row i of M^t, or for a graph the sum of its rows, by pushing weight along edges: r_0 is the start,
+//! r_{t+1}[j] = sum_l r_t[l] M[l,j]. Only nodes within T - 1 steps are ever touched, so that one node of a graph of any size
+//! is explained from its neighbourhood. Invariant: at every walk length the weights sum to that of the start, because rows
+//! of M sum to one.
+
+use crate::error::{Error, Result};
+use crate::graph::{Csr, Direction, Graph, Walk, walk_row};
+use std::collections::HashSet;
+
+/// A walk on a graph, perhaps without some of its edges.
+#[derive(Clone, Debug)]
+pub struct Steps<'a> {
+    adjacency: &'a Csr,
+    walk: Walk,
+    /// (i, j): node i does not read from node j.
+    dropped: HashSet<(u32, u32)>,
+}
+
+impl<'a> Steps<'a> {
+    /// The walk of a graph, row by row; nothing is built.
+    pub fn new(graph: &'a Graph, walk: Walk) -> Self {
+        Steps { adjacency: graph.adjacency(), walk, dropped: HashSet::new() }
+    }
+
+    /// The same walk once node i no longer reads from node j.
+    pub fn without(mut self, edges: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        self.dropped.extend(edges);
+        self
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.adjacency.rows()
+    }
+
+    /// (column, weight) of a row, replacing what `row` holds; returns the sum of the weights.
+    fn row(&self, row: &mut Vec<(u32, f32)>, i: u32) -> f64 {
+        row.clear();
+        let entry = |j, weight| row.push((j, weight));
+        match self.dropped.is_empty() {
+            true => walk_row(self.adjacency, self.walk, i as usize, |_| true, entry),
+            false => walk_row(self.adjacency, self.walk, i as usize, |j| !self.dropped.contains(&(i, j)), entry),
+        }
+        row.iter().map(|&(_, weight)| f64::from(weight)).sum()
+    }
+}
+
+/// Nodes in the order they are met, nearest first.
+#[derive(Clone, Debug)]
+pub struct Ball {
+    /// Which.
+    pub nodes: Vec<u32>,
+    /// Steps from the start.
+    pub distance: Vec<u32>,
+    /// r_t of each node, nodes x T.
+    pub weights: Vec<f64>,
+    /// T.
+    pub hops: usize,
+}
+
+impl Ball {
+    /// What walks of 0 to `hops` - 1 steps from `start` see; every node of `start` weighs 1.
+    pub fn new(steps: &Steps<'_>, start: impl IntoIterator<Item = u32>, hops: usize) -> Ball {
+        // Position of a node plus one. Fresh zeroed memory costs nothing until it is written to.
+        let mut place = vec![0u32; steps.nodes()];
+        let mut ball = Ball { nodes: Vec::new(), distance: Vec::new(), weights: Vec::new(), hops };
+        for node in start {
+            let at = ball.find(&mut place, node, 0);
+            ball.weights[at * hops] = 1.0;
+        }
+        let mut row = Vec::new();
+        for t in 1..hops {
+            // Nodes found at this length are at its distance; they start no walk of it.
+            for from in 0..ball.nodes.len() {
+                let weight = ball.weights[from * hops + t - 1];
+                if weight == 0.0 {
+                    continue;
+                }
+                let degree = steps.row(&mut row, ball.nodes[from]);
+                for &(j, step) in &row {
+                    let at = ball.find(&mut place, j, t as u32);
+                    ball.weights[at * hops + t] += weight * (f64::from(step) / degree);
+                }
+            }
+        }
+        ball
+    }
+
+    fn find(&mut self, place: &mut [u32], node: u32, distance: u32) -> usize {
+        let known = &mut place[node as usize];
+        if *known == 0 {
+            self.nodes.push(node);
+            self.distance.push(distance);
+            self.weights.resize(self.weights.len() + self.hops, 0.0);
+            *known = self.nodes.len() as u32;
+        }
+        *known as usize - 1
+    }
+
+    /// Weights of a node, by its position in the ball.
+    pub fn weights_of(&self, at: usize) -> &[f64] {
+        &self.weights[at * self.hops..][..self.hops]
+    }
+
+    /// The ball as a graph of its own: row a lists the positions that node a of the ball reads from, with the weights of
+    /// the walk. Nodes at the rim are not left any more by the walks that reach them; they get a loop.
+    ///
+    /// # Errors
+    /// Weights that are no weights of a graph.
+    pub fn graph(&self, steps: &Steps<'_>) -> Result<Graph> {
+        let mut place = vec![0u32; steps.nodes()];
+        self.nodes.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
+        let (mut edges, mut weights, mut row) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, (&node, &distance)) in (0..).zip(self.nodes.iter().zip(&self.distance)) {
+            // Farther nodes start no step of a walk of T - 1 steps.
+            if distance as usize + 1 >= self.hops {
+                edges.push((at, at));
+                weights.push(1.0);
+                continue;
+            }
+            steps.row(&mut row, node);
+            for &(j, weight) in &row {
+                edges.push((at, place[j as usize]));
+                weights.push(weight);
+            }
+        }
+        Graph::from_edges(self.nodes.len(), &edges, Some(&weights), Direction::Directed)
+            .map_err(|error| Error::Data(format!("the neighbourhood is no graph: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Transition;
+
+    /// M^t rows by dense products.
+    fn dense_rows(graph: &Graph, walk: Walk, start: &[usize], hops: usize) -> Vec<Vec<f64>> {
+        let transition = Transition::new(graph, walk);
+        let mut row = vec![0.0; graph.nodes()];
+        start.iter().for_each(|&i| row[i] = 1.0);
+        let mut rows = vec![row];
+        for t in 1..hops {
+            let mut next = vec![0.0; graph.nodes()];
+            for (i, weight) in rows[t - 1].iter().enumerate() {
+                for (j, entry) in transition.matrix().row_entries(i) {
+                    next[j] += weight * f64::from(entry) / transition.degree()[i];
+                }
+            }
+            rows.push(next);
+        }
+        rows
+    }
+
+    /// A few sums of numbers below one.
+    const ROUNDING: f64 = 1e-14;
+
+    #[test]
+    fn rows_of_powers_are_those_of_the_transition_matrix() {
+        let edges = [(0, 1), (1, 2), (2, 3), (3, 3), (4, 5), (1, 4)];
+        let weights = [1.0, 0.5, 2.0, 1.5, 1.0, 3.0];
+        for direction in [Direction::Undirected, Direction::Directed] {
+            for weights in [None, Some(&weights[..])] {
+                let graph = Graph::from_edges(8, &edges, weights, direction).unwrap();
+                for (self_loops, lazy) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let walk = Walk { self_loops, lazy };
+                    for start in [vec![1usize], vec![7], vec![0, 1, 2, 3, 4, 5]] {
+                        let ball = Ball::new(&Steps::new(&graph, walk), start.iter().map(|&i| i as u32), 5);
+                        let expected = dense_rows(&graph, walk, &start, 5);
+                        let mut found = vec![vec![0.0; 8]; 5];
+                        for (at, &node) in ball.nodes.iter().enumerate() {
+                            (0..5).for_each(|t| found[t][node as usize] = ball.weights_of(at)[t]);
+                        }
+                        for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+                            assert!((found - expected).abs() < ROUNDING, "{found} {expected}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dropping_an_edge_is_walking_on_the_graph_without_it() {
+        let edges = [(0, 1), (1, 2), (2, 0), (2, 3)];
+        let graph = Graph::from_edges(4, &edges, None, Direction::Undirected).unwrap();
+        for lazy in [false, true] {
+            let walk = Walk { lazy, ..Walk::default() };
+            // The last leaves node 3 alone.
+            for gone in edges {
+                let kept: Vec<(u32, u32)> = edges.into_iter().filter(|edge| *edge != gone).collect();
+                let without = Graph::from_edges(4, &kept, None, Direction::Undirected).unwrap();
+                let steps = Steps::new(&graph, walk).without([gone, (gone.1, gone.0)]);
+                for start in 0..4 {
+                    let (found, expected) =
+                        (Ball::new(&steps, [start], 4), Ball::new(&Steps::new(&without, walk), [start], 4));
+                    assert_eq!((&found.nodes, &found.weights), (&expected.nodes, &expected.weights));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ball_keeps_to_its_neighbourhood() {
+        let edges: Vec<(u32, u32)> = (0..99).map(|i| (i, i + 1)).collect();
+        let graph = Graph::from_edges(100, &edges, None, Direction::Undirected).unwrap();
+        let ball = Ball::new(&Steps::new(&graph, Walk::default()), [50], 4);
+        let mut nodes = ball.nodes.clone();
+        nodes.sort_unstable();
+        assert_eq!(nodes, [47, 48, 49, 50, 51, 52, 53]);
+        assert_eq!(ball.distance[0], 0);
+        for t in 0..4 {
+            let sum: f64 = (0..ball.nodes.len()).map(|at| ball.weights_of(at)[t]).sum();
+            assert!((sum - 1.0).abs() < ROUNDING);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The factors of every term of a prediction, read off a trained model in f64.
+//!
+//! logit(i, class) = beta + sum_k sum_j sum_t w[k,class] theta[t,k] (M^t)[i,j] f_k(x[j,k]): here are beta, w, theta and
+//! f_k, the last as exact lines over pieces. Which experts a feature uses is decided in f32, as training decides it, so
+//! that a near tie cannot fall differently here.
+
+use crate::datasets::Features;
+use crate::device::cpu::{Cpu, hop_weights, simd};
+use crate::device::{Device, Routing};
+use crate::error::{Error, Result};
+use crate::knots::Tables;
+use crate::model::{FittedModel, Layout};
+use std::ops::Range;
+
+/// Nodes whose responses are looked up together.
+pub(super) const LANES: usize = 16;
+
+/// What a model multiplies.
+#[derive(Clone, Debug)]
+pub struct Factors {
+    /// Sizes, and where parameters are.
+    pub layout: Layout,
+    /// beta, L.
+    pub bias: Vec<f64>,
+    /// w, d x L.
+    pub weight: Vec<f64>,
+    /// theta, T x d.
+    pub hop_weights: Vec<f64>,
+    /// Experts of each feature, d x m, the one with the largest gate first.
+    pub routing: Vec<u32>,
+    /// Their gates, d x m.
+    pub gates: Vec<f64>,
+    /// f_k as lines.
+    tables: Tables<f64>,
+}
+
+impl Factors {
+    /// Reads a model.
+    ///
+    /// # Errors
+    /// The routing could not be computed.
+    pub fn of(model: &FittedModel) -> Result<Factors> {
+        let (layout, a) = (&model.layout, &model.layout.architecture);
+        let parameters: Vec<f64> = model.parameters.iter().map(|&value| f64::from(value)).collect();
+        let routing = chosen_experts(model)?;
+        let (embeddings, router) = (&parameters[layout.embeddings.clone()], &parameters[layout.router_gate.clone()]);
+        let gate = |(slot, &expert): (usize, &u32)| {
+            let embedding = &embeddings[slot / a.active * a.embedding..][..a.embedding];
+            let column = router[expert as usize..].iter().step_by(a.experts);
+            let score: f64 = embedding.iter().zip(column).map(|(e, w)| e * w).sum();
+            1.0 / (1.0 + (-score).exp())
+        };
+        let gates: Vec<f64> = routing.iter().enumerate().map(gate).collect();
+        let mut theta = vec![0.0; a.hops * a.features];
+        hop_weights::forward(&mut theta, &parameters[layout.hop_logits.clone()], a);
+        let mut tables = Tables::default();
+        tables.compile(&routing, &gates, &parameters, layout);
+        Ok(Factors {
+            bias: parameters[layout.readout_bias.clone()].to_vec(),
+            weight: parameters[layout.readout_weight.clone()].to_vec(),
+            hop_weights: theta,
+            layout: layout.clone(),
+            routing,
+            gates,
+            tables,
+        })
+    }
+
+    /// d.
+    pub fn features(&self) -> usize {
+        self.layout.architecture.features
+    }
+
+    /// L.
+    pub fn outputs(&self) -> usize {
+        self.layout.architecture.outputs
+    }
+
+    /// T.
+    pub fn hops(&self) -> usize {
+        self.layout.architecture.hops
+    }
+
+    /// theta of one feature at one walk length.
+    pub fn theta(&self, t: usize, k: usize) -> f64 {
+        self.hop_weights[t * self.features() + k]
+    }
+
+    /// Sum of theta over walk lengths: what a constant response is multiplied by. 1 on the simplex, up to rounding.
+    pub fn total_theta(&self, k: usize) -> f64 {
+        (0..self.hops()).map(|t| self.theta(t, k)).sum()
+    }
+
+    /// f_k(x).
+    pub fn response(&self, k: usize, x: f64) -> f64 {
+        let (combination, lines) = self.tables.feature(k);
+        let [slope, intercept] = lines[combination.piece(x)];
+        slope.mul_add(x, intercept)
+    }
+
+    /// Where f_k may bend, increasing, and its line on each piece, one more than bends.
+    pub fn pieces(&self, k: usize) -> (&[f64], &[[f64; 2]]) {
+        let (combination, lines) = self.tables.feature(k);
+        (&combination.thresholds()[..combination.pieces() - 1], &lines[..combination.pieces()])
+    }
+
+    /// psi_c at one point, B values.
+    pub fn expert(&self, expert: usize, x: f64) -> Vec<f64> {
+        let (pieces, bases) = (self.tables.expert(expert), self.layout.architecture.bases);
+        let at = pieces.piece(x) * bases;
+        (at..at + bases).map(|line| pieces.slope[line].mul_add(x, pieces.intercept[line])).collect()
+    }
+
+    /// F of up to [`LANES`] nodes, one row a node: `row(lane, x)` fills the features of a node into zeros.
+    pub(super) fn responses(&self, block: &mut Block, count: usize, row: impl Fn(usize, &mut [f32])) {
+        let d = self.features();
+        block.x.resize(LANES * d, 0.0);
+        block.responses.resize(LANES * d, 0.0);
+        block.x.fill(0.0);
+        for (lane, x) in block.x.chunks_exact_mut(d.max(1)).enumerate().take(count) {
+            row(lane, x);
+        }
+        let Block { x, responses } = block;
+        simd(
+            #[inline(always)]
+            || {
+                for k in 0..d {
+                    let points: [f64; LANES] = std::array::from_fn(|lane| f64::from(x[lane * d + k]));
+                    let (combination, lines) = self.tables.feature(k);
+                    let pieces = combination.pieces_of(&points);
+                    for lane in 0..count {
+                        let [slope, intercept] = lines[pieces[lane] as usize];
+                        responses[lane * d + k] = slope.mul_add(points[lane], intercept);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Calls `visit(node, features, responses)` for every node of a range.
+    pub(super) fn each_node(
+        &self,
+        features: &Features,
+        nodes: Range<usize>,
+        mut visit: impl FnMut(usize, &[f32], &[f64]),
+    ) {
+        let (mut block, d) = (Block::default(), self.features());
+        for start in nodes.clone().step_by(LANES) {
+            let count = LANES.min(nodes.end - start);
+            self.responses(&mut block, count, |lane, x| features.fill_row(start + lane, x));
+            for lane in 0..count {
+                visit(start + lane, &block.x[lane * d..][..d], &block.responses[lane * d..][..d]);
+            }
+        }
+    }
+}
+
+/// Features and responses of a few nodes, LANES x d.
+#[derive(Default)]
+pub(super) struct Block {
+    pub x: Vec<f32>,
+    pub responses: Vec<f64>,
+}
+
+/// Experts of each feature as training finds them, without noise.
+fn chosen_experts(model: &FittedModel) -> Result<Vec<u32>> {
+    let device = Cpu::<f32>::new();
+    let slots = model.layout.architecture.features * model.layout.architecture.active;
+    let mut routing =
+        Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
+    device.route_forward(&mut routing, &model.parameters, None, &model.layout)?;
+    match routing.experts.iter().any(|&expert| expert as usize >= model.layout.architecture.experts) {
+        true => Err(Error::Data("the model routes a feature to an expert it does not have".into())),
+        false => Ok(routing.experts),
+    }
+}

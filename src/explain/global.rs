@@ -1,0 +1,156 @@
+//! What a model does over many units: how much each feature matters, and in which direction.
+//!
+//! With `H[i,k]` the propagated response of unit i, centred like the responses, feature k adds w[k,class] `H[i,k]` to a
+//! logit. Its importance for the class is the mean of the size of that over a split, |w[k,class]| mean |H|; its signed
+//! effect is the mean itself. Over all outputs, importance is the mean of the outputs'. No label is used.
+
+use super::Factors;
+use crate::batch::{Batches, Reach};
+use crate::config::Monb;
+use crate::datasets::{Dataset, Level};
+use crate::device::Device;
+use crate::device::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::graph::NodeWeights;
+use crate::interrupt;
+use crate::model::{FittedModel, Plan, Randomness, Resident, Space};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Elements of H computed at once: four arrays of f32 of this many.
+const ELEMENTS: usize = 1 << 26;
+
+/// Mean size and mean of every feature's propagated response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Importance {
+    /// How many units.
+    pub units: usize,
+    /// Mean of |H|, d.
+    pub size: Vec<f64>,
+    /// Mean of H, d.
+    pub mean: Vec<f64>,
+}
+
+impl Importance {
+    /// Measures on some units. `dataset` has its features as the model sees them; `centre`: c_k, d values; `progress` hears
+    /// how many features are done.
+    ///
+    /// # Errors
+    /// There are no units, the device failed, or the user asked to stop.
+    pub fn measure(
+        model: &FittedModel,
+        factors: &Factors,
+        dataset: &Dataset,
+        units: &[u32],
+        centre: &[f64],
+        progress: &dyn Fn(usize),
+    ) -> Result<Importance> {
+        if units.is_empty() {
+            return Err(Error::Data("importance needs at least one unit to be measured on".into()));
+        }
+        let d = factors.features();
+        let mut found = Importance { units: units.len(), size: vec![0.0; d], mean: vec![0.0; d] };
+        match dataset.level {
+            Level::Graph => found.of_graphs(factors, dataset, model, units, centre),
+            Level::Node => found.of_nodes(model, factors, dataset, units, centre, progress)?,
+        }
+        let count = units.len() as f64;
+        found.size.iter_mut().chain(&mut found.mean).for_each(|sum| *sum /= count);
+        Ok(found)
+    }
+
+    /// By the engine, in feature space, as many features at once as fit.
+    fn of_nodes(
+        &mut self,
+        model: &FittedModel,
+        factors: &Factors,
+        dataset: &Dataset,
+        units: &[u32],
+        centre: &[f64],
+        progress: &dyn Fn(usize),
+    ) -> Result<()> {
+        let device = Cpu::<f32>::new();
+        let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return Ok(()) };
+        let width = (ELEMENTS / dataset.graph.nodes().max(1)).clamp(1, factors.features());
+        let all: Vec<usize> = (0..factors.features()).collect();
+        for columns in all.chunks(width) {
+            interrupt::check()?;
+            progress(columns[0]);
+            let part = model.with_features(columns)?;
+            let features = Arc::new(dataset.features.columns(columns));
+            let mut batch = Batches::with(dataset, Reach::Walk(Arc::clone(&transition))).whole(&[]);
+            batch.features = features;
+            let plan = Plan { monb: Monb::Knots, space: Space::Features, sparse: false };
+            let mut resident = Resident::new(&device, &part.layout, plan, batch)?;
+            let parameters = device.upload(&part.parameters)?;
+            resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
+            let state =
+                resident.pass.state().map(|state| device.download_matrix(state)).transpose()?.unwrap_or_default();
+            let work = |(at, (size, mean)): (usize, (&mut f64, &mut f64))| {
+                let k = columns[at];
+                let constant = centre[k] * factors.total_theta(k);
+                for &unit in units {
+                    let value = f64::from(state[unit as usize * columns.len() + at]) - constant;
+                    *size += value.abs();
+                    *mean += value;
+                }
+            };
+            let (first, end) = (columns[0], columns[0] + columns.len());
+            self.size[first..end].par_iter_mut().zip(&mut self.mean[first..end]).enumerate().for_each(work);
+        }
+        Ok(())
+    }
+
+    /// By the weights of nodes, which need no propagation.
+    fn of_graphs(&mut self, factors: &Factors, dataset: &Dataset, model: &FittedModel, units: &[u32], centre: &[f64]) {
+        let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return };
+        let (d, hops) = (factors.features(), factors.hops());
+        let weights = NodeWeights::new(&transition, hops);
+        let state = |&unit: &u32| {
+            let mut state = vec![0.0; d];
+            factors.each_node(&dataset.features, dataset.graph_nodes(unit as usize), |node, _, responses| {
+                for (t, weight) in weights.values()[node * hops..][..hops].iter().enumerate() {
+                    let theta = &factors.hop_weights[t * d..][..d];
+                    for k in 0..d {
+                        state[k] += weight * theta[k] * (responses[k] - centre[k]);
+                    }
+                }
+            });
+            state
+        };
+        // In portions, added up in order.
+        for units in units.chunks(1 << 10) {
+            for state in units.par_iter().map(state).collect::<Vec<_>>() {
+                for (k, value) in state.into_iter().enumerate() {
+                    self.size[k] += value.abs();
+                    self.mean[k] += value;
+                }
+            }
+        }
+    }
+
+    /// Mean size of what feature k adds to an output.
+    pub fn of(&self, factors: &Factors, k: usize, output: usize) -> f64 {
+        factors.weight[k * factors.outputs() + output].abs() * self.size[k]
+    }
+
+    /// Mean of what feature k adds to an output.
+    pub fn signed(&self, factors: &Factors, k: usize, output: usize) -> f64 {
+        factors.weight[k * factors.outputs() + output] * self.mean[k]
+    }
+
+    /// Mean over the outputs of [`Importance::of`], for every feature.
+    pub fn overall(&self, factors: &Factors) -> Vec<f64> {
+        let outputs = factors.outputs();
+        (0..factors.features())
+            .map(|k| (0..outputs).map(|output| self.of(factors, k, output)).sum::<f64>() / outputs as f64)
+            .collect()
+    }
+}
+
+/// Positions from the largest value to the smallest; among equals the lower first.
+pub fn ranking(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}

@@ -1,0 +1,141 @@
+//! Every response f_k as the finite list of knots it is, and how often the data take which values.
+
+use super::Factors;
+use crate::datasets::{Features, Scaling};
+use rayon::prelude::*;
+
+/// A piecewise-linear function, exact: lines between knots and beyond them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// (x, f(x)) where the slope changes, increasing in x; a straight line has the point at x = 0.
+    pub knots: Vec<[f64; 2]>,
+    /// Slope left of the first knot.
+    pub left_slope: f64,
+    /// Slope right of the last knot.
+    pub right_slope: f64,
+}
+
+impl Shape {
+    /// f_k, over what the model reads.
+    pub fn of(factors: &Factors, k: usize) -> Shape {
+        let (bends, lines) = factors.pieces(k);
+        let at = |x: f64, [slope, intercept]: [f64; 2]| slope.mul_add(x, intercept);
+        // Experts bend where the mixture may not.
+        let knots: Vec<[f64; 2]> = (bends.iter().zip(lines.windows(2)))
+            .filter(|(_, pair)| pair[0] != pair[1])
+            .map(|(&x, pair)| [x, at(x, pair[0])])
+            .collect();
+        let (left_slope, right_slope) = (lines[0][0], lines[lines.len() - 1][0]);
+        match knots.is_empty() {
+            true => Shape { knots: vec![[0.0, lines[0][1]]], left_slope, right_slope },
+            false => Shape { knots, left_slope, right_slope },
+        }
+    }
+
+    /// The same function of a feature in its own units, where the model reads (x - mean) / deviation.
+    pub fn in_units(mut self, units: Units) -> Shape {
+        self.knots.iter_mut().for_each(|knot| knot[0] = units.own(knot[0]));
+        self.left_slope /= units.deviation;
+        self.right_slope /= units.deviation;
+        self
+    }
+
+    /// f(x).
+    pub fn value(&self, x: f64) -> f64 {
+        let above = self.knots.partition_point(|knot| knot[0] < x);
+        let line = |[from, value]: [f64; 2], slope: f64| slope.mul_add(x - from, value);
+        match (above.checked_sub(1).map(|below| self.knots[below]), self.knots.get(above)) {
+            (None, Some(&first)) => line(first, self.left_slope),
+            (Some(last), None) => line(last, self.right_slope),
+            (Some(a), Some(b)) => line(a, (b[1] - a[1]) / (b[0] - a[0])),
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// What a column of X was before it was standardised: own = mean + deviation * read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Units {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Units {
+    /// Of a column.
+    pub fn of(scaling: Option<&Scaling>, k: usize) -> Units {
+        match scaling {
+            Some(Scaling::Columns { mean, deviation }) => {
+                Units { mean: f64::from(mean[k]), deviation: f64::from(deviation[k]) }
+            }
+            // Rows were divided by their sums: each value by another number.
+            Some(Scaling::Rows) | None => Units { mean: 0.0, deviation: 1.0 },
+        }
+    }
+
+    /// A value that the model reads, in the units of the data.
+    pub fn own(&self, read: f64) -> f64 {
+        self.deviation.mul_add(read, self.mean)
+    }
+}
+
+/// Values of one column: range and counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    /// Smallest and largest.
+    pub range: [f64; 2],
+    /// Values in each of [`BINS`] equal parts of the range.
+    pub counts: Vec<u64>,
+}
+
+/// Bars of a histogram.
+pub const BINS: usize = 40;
+
+/// Nodes of a task.
+const PORTION: usize = 1 << 12;
+
+impl Distribution {
+    /// Of some columns, in two passes over X.
+    pub fn of(features: &Features, columns: &[usize]) -> Vec<Distribution> {
+        let starts: Vec<usize> = (0..features.rows).step_by(PORTION).collect();
+        let pass = |state: &(dyn Fn() -> Vec<Distribution> + Sync), visit: &(dyn Fn(&mut Distribution, f64) + Sync)| {
+            let parts: Vec<Vec<Distribution>> = (starts.par_iter())
+                .map(|&start| {
+                    let (mut found, mut row) = (state(), vec![0f32; features.cols]);
+                    for i in start..(start + PORTION).min(features.rows) {
+                        row.fill(0.0);
+                        features.fill_row(i, &mut row);
+                        found.iter_mut().zip(columns).for_each(|(found, &k)| visit(found, f64::from(row[k])));
+                    }
+                    found
+                })
+                .collect();
+            parts
+        };
+        let empty =
+            || vec![Distribution { range: [f64::INFINITY, f64::NEG_INFINITY], counts: vec![0; BINS] }; columns.len()];
+        let mut ranges = empty();
+        let widen = |range: &mut [f64; 2], [low, high]: [f64; 2]| *range = [range[0].min(low), range[1].max(high)];
+        for part in pass(&empty, &|found, x| widen(&mut found.range, [x, x])) {
+            ranges.iter_mut().zip(part).for_each(|(all, part)| widen(&mut all.range, part.range));
+        }
+        let ranged = || ranges.clone();
+        let count = |found: &mut Distribution, x: f64| {
+            let [low, high] = found.range;
+            let bin = ((x - low) / (high - low) * BINS as f64) as usize;
+            found.counts[bin.min(BINS - 1)] += 1;
+        };
+        let mut all = ranges.clone();
+        for part in pass(&ranged, &count) {
+            for (all, part) in all.iter_mut().zip(part) {
+                all.counts.iter_mut().zip(part.counts).for_each(|(all, part)| *all += part);
+            }
+        }
+        all
+    }
+
+    /// Ends of the bars, one more than bars.
+    pub fn edges(&self) -> Vec<f64> {
+        let [low, high] = self.range;
+        (0..=BINS).map(|bin| low + (high - low) * bin as f64 / BINS as f64).collect()
+    }
+}

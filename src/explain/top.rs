@@ -1,0 +1,103 @@
+//! The largest terms of a sum that may have more terms than memory.
+
+use std::cmp::Ordering;
+
+/// One term: what it belongs to, and its size. Keys that were not asked for are `None`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Term {
+    /// Column of X.
+    pub feature: Option<usize>,
+    /// Source node.
+    pub node: Option<usize>,
+    /// Walk length.
+    pub hop: Option<usize>,
+    /// What it adds to the logit.
+    pub value: f64,
+}
+
+impl Term {
+    /// Largest first; among equals the lower feature, node, hop.
+    fn order(&self, other: &Term) -> Ordering {
+        let key = |term: &Term| (term.feature, term.node, term.hop);
+        other.value.abs().total_cmp(&self.value.abs()).then_with(|| key(self).cmp(&key(other)))
+    }
+}
+
+/// The first few of many terms by size, and how many and how much all of them are.
+#[derive(Clone, Debug, Default)]
+pub struct Top {
+    limit: usize,
+    kept: Vec<Term>,
+    /// Terms seen.
+    pub count: usize,
+    /// Their sum.
+    pub sum: f64,
+}
+
+impl Top {
+    /// Keeps `limit` terms.
+    pub fn new(limit: usize) -> Top {
+        Top { limit, ..Top::default() }
+    }
+
+    /// Sees a term.
+    pub fn push(&mut self, term: Term) {
+        self.count += 1;
+        self.sum += term.value;
+        self.keep(term);
+    }
+
+    /// Sees what another one has seen.
+    pub fn merge(&mut self, other: Top) {
+        self.count += other.count;
+        self.sum += other.sum;
+        other.kept.into_iter().for_each(|term| self.keep(term));
+    }
+
+    fn keep(&mut self, term: Term) {
+        if self.limit == 0 {
+            return;
+        }
+        self.kept.push(term);
+        // Cut now and then, not at every term: cost a term stays constant.
+        if self.kept.len() >= self.limit.saturating_mul(2).max(1024) {
+            self.kept.select_nth_unstable_by(self.limit - 1, Term::order);
+            self.kept.truncate(self.limit);
+        }
+    }
+
+    /// The kept terms, largest first.
+    pub fn finish(mut self) -> Vec<Term> {
+        self.kept.sort_by(Term::order);
+        self.kept.truncate(self.limit);
+        self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_are_kept_in_any_order_and_any_portions() {
+        let term = |node: usize| {
+            let value = ((node * 7919) % 3001) as f64 - 1500.0;
+            Term { feature: None, node: Some(node), hop: None, value }
+        };
+        let mut expected: Vec<Term> = (0..3001).map(term).collect();
+        expected.sort_by(Term::order);
+        for portions in [1, 3] {
+            let mut whole = Top::new(10);
+            for portion in 0..portions {
+                let mut part = Top::new(10);
+                (0..3001).filter(|node| node % portions == portion).for_each(|node| part.push(term(node)));
+                whole.merge(part);
+            }
+            assert_eq!((whole.count, whole.sum), (3001, 0.0));
+            assert_eq!(whole.finish(), expected[..10]);
+        }
+        let mut none = Top::new(0);
+        none.push(term(3));
+        assert_eq!((none.count, none.finish().len()), (1, 0));
+    }
+}
