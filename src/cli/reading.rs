@@ -1,0 +1,119 @@
+//! What commands that read a trained run share: the flags, opening it, and tables for people.
+
+use super::data::{AccessFlags, DirectoryFlag};
+use super::{catch_interrupts, machine, watch};
+use crate::datasets;
+use crate::error::Result;
+use crate::explain::{Run, members};
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+
+/// The run and where its data are.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgument {
+    /// Run directory, as harmonia-train makes it
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub directory: DirectoryFlag,
+    #[command(flatten)]
+    pub access: AccessFlags,
+    /// Threads (0: one a core)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+}
+
+/// What is taken off every response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Centre {
+    /// Its mean over all nodes; the constants are added to the intercept
+    Mean,
+    /// Nothing: terms are those of the formula, constants included
+    None,
+}
+
+impl Centre {
+    /// c_k of every feature.
+    pub fn of(self, run: &Run) -> Result<Vec<f64>> {
+        match self {
+            Centre::Mean => run.centres(),
+            Centre::None => Ok(vec![0.0; run.factors.features()]),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Centre::Mean => "mean",
+            Centre::None => "none",
+        }
+    }
+}
+
+impl RunArgument {
+    /// Works with the threads asked for, and stops on Ctrl-C.
+    pub fn with<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        catch_interrupts()?;
+        machine::with_threads(self.threads, work)?
+    }
+
+    /// The one run, or the first of several, having said so.
+    pub fn first(&self) -> Result<Run> {
+        let all = members(&self.run)?;
+        if all.len() > 1 {
+            eprintln!("note: {} holds {} models; reading {}", self.run.display(), all.len(), all[0].display());
+        }
+        self.open(&all[0])
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Result<Vec<Run>> {
+        members(&self.run)?.iter().map(|path| self.open(path)).collect()
+    }
+
+    pub fn open(&self, path: &Path) -> Result<Run> {
+        Run::open(path, |config| {
+            let mut data = config.data.clone();
+            if let Some(directory) = &self.directory.data_dir {
+                data.dir = directory.display().to_string();
+            }
+            watch::with(&self.access.access(), |context| datasets::load(&data, context))
+        })
+    }
+}
+
+/// Rows of cells as aligned text: the first `left` columns to the left, the others to the right.
+pub fn table(rows: &[Vec<String>], left: usize) -> String {
+    let width = |text: &str| text.chars().count();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> =
+        (0..columns).map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell)).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (at, cell) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[at] - width(cell));
+            line += &if at < left { format!("{cell}{padding}  ") } else { format!("{padding}{cell}  ") };
+        }
+        out += &format!("  {}\n", line.trim_end());
+    }
+    out
+}
+
+/// A number for a table: few digits, fixed point where that reads well.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if !(1e-4..1e6).contains(&size) => format!("{value:.3e}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// A name for a table: one line, not too long.
+pub fn short(name: &str) -> String {
+    const MOST: usize = 40;
+    let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match name.chars().count() > MOST {
+        true => name.chars().take(MOST - 1).chain(['…']).collect(),
+        false => name,
+    }
+}
