@@ -16,6 +16,7 @@
 //! - [`knots`]: experts and responses as the exact lists of lines they are made of, and gradients through those lists.
 //! - [`model`]: parameters, the pass forward and backward written once over the device, checkpoints, [`fit`].
 //! - [`train`]: epochs, early stopping, metrics, run directories. [`config`] and [`presets`] hold the settings.
+//! - [`diagnose`]: what a graph lets hop weights say: identifiability, conditioning, horizon, spectral response.
 //! - [`experiments`]: what a model found again of a known generator. [`report`]: a page about a run.
 //! - [`cli`]: the binaries.
 //!
@@ -47,6 +48,7 @@ pub mod cli;
 pub mod config;
 pub mod datasets;
 pub mod device;
+pub mod diagnose;
 pub mod error;
 pub mod experiments;
 pub mod explain;

@@ -39,6 +39,10 @@ pub enum Purpose {
     GenerateLabels = 14,
     /// Generated datasets: order in which the split takes nodes.
     GenerateSplit = 15,
+    /// Diagnosis: random signs that probe the walk; the step counts groups of 32 probes.
+    DiagnoseProbes = 16,
+    /// Diagnosis: where the search for eigenvalues starts; the step is the component.
+    DiagnoseStart = 17,
 }
 
 /// A random stream: index it, or draw from it in order with [`Stream::rng`].

@@ -2,6 +2,7 @@
 
 mod bench;
 mod data;
+mod diagnose;
 mod doctor;
 mod dry_run;
 mod gradients;
@@ -45,6 +46,9 @@ enum Command {
     /// Datasets: list, fetch, convert, inspect, generate
     #[command(after_help = data::EXAMPLES)]
     Data(data::Arguments),
+    /// Say what a graph lets hop weights mean: independence, conditioning, horizon, spectral response
+    #[command(after_help = diagnose::EXAMPLES)]
+    Diagnose(diagnose::Arguments),
     /// Say what this machine and this build can do, and what the kernels cost
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
@@ -65,6 +69,7 @@ pub fn harmonia() -> ExitCode {
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Data(arguments) => data::run(arguments),
+        Command::Diagnose(arguments) => diagnose::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
     })

@@ -72,7 +72,7 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<()> {
     let mut config = match &arguments.resume {
-        Some(directory) => saved_config(directory)?,
+        Some(directory) => saved_layers(directory)?.finish()?,
         None => config(&arguments)?,
     };
     if let Some(device) = &arguments.device {
@@ -147,7 +147,8 @@ fn config(arguments: &Arguments) -> Result<Config> {
     layers.finish()
 }
 
-fn saved_config(directory: &Path) -> Result<Config> {
+/// The settings of a run, to be finished.
+pub(super) fn saved_layers(directory: &Path) -> Result<Layers> {
     let path = directory.join("config.toml");
     if !path.is_file() {
         return Err(Error::file(directory, "is not a run directory: expected a config.toml in it"));
@@ -155,7 +156,7 @@ fn saved_config(directory: &Path) -> Result<Config> {
     let text = files::read_text(&path)?;
     let mut layers = Layers::new()?;
     layers.toml(&text, &path.display().to_string())?;
-    layers.finish()
+    Ok(layers)
 }
 
 /// A run may be resumed from another directory.

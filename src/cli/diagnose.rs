@@ -1,0 +1,204 @@
+//! `harmonia diagnose`: what a graph lets hop weights mean, and what those of a run do.
+
+use super::data::{AccessFlags, DirectoryFlag};
+use super::settings::integer;
+use super::{catch_interrupts, machine, say, train, watch};
+use crate::config::{Config, Layers};
+use crate::datasets::{self, Dataset};
+use crate::device::Device;
+use crate::device::cpu::Cpu;
+use crate::diagnose::{self, Diagnosis, Options, Reading, Response, Responses};
+use crate::error::{Error, Result};
+use crate::model::FittedModel;
+use clap::Args;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Features shown as text; --json has all of them.
+const SHOWN: usize = 8;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  harmonia diagnose cora
+      Are eight walk lengths distinguishable on Cora, and how many would be?
+  harmonia diagnose runs/cora-1
+      the same for the walk of a run, and what its hop weights do to slow and fast modes
+  harmonia diagnose my-store --hops 16 --epsilon 0.001
+      longer walks, finer resolution
+  harmonia diagnose mutag --set walk.lazy=true
+      another walk: a lazy one has no bipartite components
+  harmonia diagnose ogbn-products --json > products.json
+      every number; minutes, progress on stderr
+
+Exit codes: 0 done, 2 bad input, 130 interrupted.";
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Run directory, store directory, or the name of a known dataset
+    #[arg(value_name = "RUN|STORE|NAME")]
+    target: String,
+    /// Resolution: a step that changes the walk operator by no more does not count
+    #[arg(long, value_name = "E", default_value_t = diagnose::DEFAULT_EPSILON, allow_negative_numbers = true)]
+    epsilon: f64,
+    /// T, walk lengths 0 to T-1 [default: those of the run, else 8]
+    #[arg(long, value_name = "T")]
+    hops: Option<usize>,
+    /// One setting of the walk or the data, as in training; may be repeated
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of random probes and starting vectors
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Random probes, where the graph is too large for exact sums
+    #[arg(long, value_name = "N", default_value_t = diagnose::DEFAULT_PROBES)]
+    probes: usize,
+    /// Threads (0: one a core); results do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    directory: DirectoryFlag,
+    #[command(flatten)]
+    access: AccessFlags,
+}
+
+/// The object of `--json`.
+#[derive(Serialize)]
+struct Output<'a> {
+    target: &'a str,
+    dataset: &'a str,
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    /// `null` where there is no trained model.
+    responses: Option<&'a Responses>,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    catch_interrupts()?;
+    machine::with_threads(arguments.threads, || run_here(&arguments))?
+}
+
+fn run_here(arguments: &Arguments) -> Result<()> {
+    let path = Path::new(&arguments.target);
+    let is_run = path.join("config.toml").is_file();
+    let config = config(arguments, is_run)?;
+    let hops = arguments.hops.unwrap_or(if is_run { config.model.hops } else { diagnose::DEFAULT_HOPS });
+    let (epsilon, seed, probes) = (arguments.epsilon, arguments.seed, arguments.probes);
+    let options = Options { epsilon, hops, seed, probes, ..Options::default() };
+    options.check()?;
+    let model = if is_run { model_of(path)? } else { None };
+    let (dataset, diagnosis) = watch::with(&arguments.access.access(), |context| {
+        let dataset = datasets::load(&config.data, context)?;
+        let progress = |what: &str, done: u64, total: u64| context.watch.progress(what, done, total);
+        let diagnosis = diagnose::diagnose(&dataset.graph, config.walk, &options, &progress)?;
+        Result::Ok((dataset, diagnosis))
+    })?;
+    let responses = match &model {
+        Some(model) => Some(responses(model, &dataset, &diagnosis)?),
+        None => None,
+    };
+    if arguments.json {
+        let output = Output {
+            target: &arguments.target,
+            dataset: &dataset.name,
+            diagnosis: &diagnosis,
+            responses: responses.as_ref(),
+        };
+        let text = serde_json::to_string_pretty(&output)
+            .map_err(|error| Error::Data(format!("cannot write the diagnosis as JSON: {error}")))?;
+        return say(&format!("{text}\n"));
+    }
+    let mut out = format!("{}\n{diagnosis}", dataset.name);
+    if let Some(responses) = &responses {
+        // Writing to a string cannot fail.
+        let _ = response_table(&mut out, responses);
+    }
+    say(&out)
+}
+
+/// Settings of the run, or of a dataset with the plain walk; `--set` over them.
+fn config(arguments: &Arguments, is_run: bool) -> Result<Config> {
+    let path = Path::new(&arguments.target);
+    let mut layers = if is_run {
+        train::saved_layers(path)?
+    } else {
+        if datasets::is_store(&arguments.target) && !path.join("meta.json").is_file() {
+            let message = "is neither a run directory (it has no config.toml) nor a store (it has no meta.json)";
+            return Err(Error::file(path, message));
+        }
+        let mut layers = Layers::new()?;
+        layers.value("data.dataset", arguments.target.as_str(), "RUN|STORE|NAME")?;
+        layers
+    };
+    for assignment in &arguments.set {
+        layers.set(assignment)?;
+    }
+    if let Some(directory) = &arguments.directory.data_dir {
+        layers.value("data.dir", directory.display().to_string(), "--data-dir")?;
+    }
+    integer(arguments.seed, "--seed")?;
+    layers.finish()
+}
+
+/// The model of a run; none, and a note that says so, where the run has several or has not saved any yet.
+fn model_of(run: &Path) -> Result<Option<FittedModel>> {
+    let path = run.join("best.safetensors");
+    if path.is_file() {
+        return FittedModel::load(&path).map(Some);
+    }
+    let text = "holds no model of its own, so there is no spectral response; give the directory of one seed or fold";
+    eprintln!("note: {} {text}", run.display());
+    Ok(None)
+}
+
+fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> Result<Responses> {
+    let architecture = &model.layout.architecture;
+    let (expected, found) = (architecture.features, dataset.features.cols);
+    if expected != found {
+        return Err(Error::Data(format!("the model reads {expected} features, the dataset has {found}")));
+    }
+    let parameters: Vec<f64> = model.parameters.iter().map(|&value| f64::from(value)).collect();
+    let mut theta = vec![0.0; model.layout.hop_logits.len()];
+    Cpu::<f64>::new().hop_weights_forward(&mut theta, &parameters, &model.layout)?;
+    let span = diagnosis.spectrum.as_ref().and_then(|spectrum| {
+        let (low, high) = (spectrum.lambda_min?.value, spectrum.lambda_2?.value);
+        Some([if spectrum.alternating > 0 { -1.0 } else { low }, high])
+    });
+    Ok(Responses::new(&theta, &dataset.feature_names, span))
+}
+
+/// How many features read how, and those whose hop weights are furthest from the mean.
+fn response_table(out: &mut String, responses: &Responses) -> std::fmt::Result {
+    let words = [
+        (Reading::LowPass, "low-pass", "smoothed over the graph"),
+        (Reading::AllPass, "all-pass", "read at the node itself"),
+        (Reading::Mixed, "mixed", "some fast modes come through"),
+        (Reading::HighPass, "high-pass", "differences between neighbours count"),
+    ];
+    writeln!(
+        out,
+        "\nspectral response of {} features: g(x) is what is left of a mode with eigenvalue x",
+        responses.features.len()
+    )?;
+    for (reading, word, meaning) in words {
+        let count = responses.features.iter().filter(|feature| feature.reading == reading).count();
+        if count > 0 {
+            writeln!(out, "{word:<17} {count} ({meaning})")?;
+        }
+    }
+    let mut furthest: Vec<&Response> = responses.features.iter().collect();
+    furthest.sort_by(|a, b| b.distance_from_mean.total_cmp(&a.distance_from_mean));
+    let titles = ["g(lambda_2)", "g(0)", "g(lambda_min)"];
+    writeln!(out, "\n{:<24}{:>12}{:>10}{:>15}  {}", "most distinct", titles[0], titles[1], titles[2], "reading")?;
+    for feature in furthest.into_iter().take(SHOWN) {
+        let word = words.iter().find(|(reading, ..)| *reading == feature.reading).map_or("", |(_, word, _)| word);
+        let name: String = crate::error::one_line(&feature.name).chars().take(23).collect();
+        let number = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.3}"));
+        let (top, bottom) = (number(feature.at_lambda_2), number(feature.at_lambda_min));
+        writeln!(out, "{name:<24}{top:>12}{:>10.3}{bottom:>15}  {word}", feature.at_zero)?;
+    }
+    Ok(())
+}
