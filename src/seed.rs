@@ -43,6 +43,8 @@ pub enum Purpose {
     DiagnoseProbes = 16,
     /// Diagnosis: where the search for eigenvalues starts; the step is the component.
     DiagnoseStart = 17,
+    /// Features that remove-and-retrain takes at random.
+    Removal = 18,
 }
 
 /// A random stream: index it, or draw from it in order with [`Stream::rng`].

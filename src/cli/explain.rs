@@ -125,7 +125,8 @@ fn local(arguments: &Arguments) -> Result<()> {
     let centre = arguments.centre.of(&run)?;
     let top = if arguments.top == 0 { usize::MAX } else { arguments.top };
     let explanation = case.explain(score, by, top, &centre)?;
-    let about = About { run: &run, names: &names, target, score, logits: &logits, centre: arguments.centre, case: &case };
+    let about =
+        About { run: &run, names: &names, target, score, logits: &logits, centre: arguments.centre, case: &case };
     say(&if arguments.json {
         format!("{:#}\n", local_json(&about, &explanation))
     } else {
@@ -281,10 +282,12 @@ fn global(arguments: &Arguments) -> Result<()> {
     }
     let (run, importance) = &measured[0];
     let overall: Vec<Vec<f64>> = measured.iter().map(|(run, found)| found.overall(&run.factors)).collect();
-    let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, run.factors.hops())?;
+    let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, run.factors.hops(), &|_, _, _| {})?;
     let everything: Vec<usize> = (0..run.factors.features()).collect();
     let range = (Distribution::of(&run.dataset.features, &everything).iter())
-        .fold([f64::INFINITY, f64::NEG_INFINITY], |all, found| [all[0].min(found.range[0]), all[1].max(found.range[1])]);
+        .fold([f64::INFINITY, f64::NEG_INFINITY], |all, found| {
+            [all[0].min(found.range[0]), all[1].max(found.range[1])]
+        });
     let about = Global {
         run,
         runs: &runs,
@@ -371,9 +374,7 @@ impl Global<'_> {
             let of = |output: usize| self.importance.of(factors, k, output);
             (0..factors.outputs()).fold(0, |best, output| if of(output) > of(best) { output } else { best })
         };
-        let mut rows = vec![
-            ["feature", "most for", "importance", "signed"].map(String::from).to_vec(),
-        ];
+        let mut rows = vec![["feature", "most for", "importance", "signed"].map(String::from).to_vec()];
         rows[0].extend((0..factors.hops()).map(|t| format!("hop {t}")));
         rows[0].push("experts (gates)".into());
         for &k in &shown[..top] {

@@ -5,11 +5,17 @@ mod data;
 mod diagnose;
 mod doctor;
 mod dry_run;
+mod explain;
 mod gradients;
 mod init;
+mod intervene;
 mod machine;
+mod predict;
 mod progress;
+mod reading;
+mod remove_retrain;
 mod settings;
+mod shapes;
 mod summary;
 mod train;
 mod watch;
@@ -46,6 +52,21 @@ enum Command {
     /// Datasets: list, fetch, convert, inspect, generate
     #[command(after_help = data::EXAMPLES)]
     Data(data::Arguments),
+    /// Read a prediction as the sum it is, or what the model does over many
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::Arguments),
+    /// Every response as its exact knots
+    #[command(after_help = shapes::EXAMPLES)]
+    Shapes(shapes::Arguments),
+    /// The same prediction with an edge taken out or a node at the mean, exactly
+    #[command(after_help = intervene::EXAMPLES)]
+    Intervene(intervene::Arguments),
+    /// Train anew without the most, the least and any features, and compare
+    #[command(after_help = remove_retrain::EXAMPLES)]
+    RemoveRetrain(remove_retrain::Arguments),
+    /// Class and probabilities of every node or graph, as CSV
+    #[command(after_help = predict::EXAMPLES)]
+    Predict(predict::Arguments),
     /// Say what a graph lets hop weights mean: independence, conditioning, horizon, spectral response
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(diagnose::Arguments),
@@ -69,6 +90,11 @@ pub fn harmonia() -> ExitCode {
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Data(arguments) => data::run(arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Shapes(arguments) => shapes::run(&arguments),
+        Command::Intervene(arguments) => intervene::run(&arguments),
+        Command::RemoveRetrain(arguments) => remove_retrain::run(&arguments),
+        Command::Predict(arguments) => predict::run(&arguments),
         Command::Diagnose(arguments) => diagnose::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

@@ -85,8 +85,9 @@ impl RunArgument {
 pub fn table(rows: &[Vec<String>], left: usize) -> String {
     let width = |text: &str| text.chars().count();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> =
-        (0..columns).map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell)).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell)).max().unwrap_or(0))
+        .collect();
     let mut out = String::new();
     for row in rows {
         let mut line = String::new();

@@ -186,3 +186,42 @@ pub fn diagnose(graph: &Graph, walk: Walk, options: &Options, progress: &Progres
     diagnosis.notes = text::notes(&diagnosis);
     Ok(diagnosis)
 }
+
+/// Probes of [`hop_warning`] on a graph that is too large for exact sums.
+const WARNING_PROBES: usize = 8;
+/// Multiply-adds [`hop_warning`] may spend on exact sums.
+const WARNING_WORK: u64 = 2_000_000_000;
+
+/// What not to conclude from the weights of `hops` walk lengths on a graph, in plain words; nothing where they can be told
+/// apart. Quicker than a whole diagnosis: conditioning only.
+///
+/// # Errors
+/// A stop was asked for.
+pub fn hop_warning(graph: &Graph, walk: Walk, hops: usize, progress: &Progress<'_>) -> Result<Option<String>> {
+    let options = Options { hops, probes: WARNING_PROBES, exact_work: WARNING_WORK, ..Options::default() };
+    let transition = Transition::new(graph, walk);
+    let components = Components::of(&transition)?;
+    let conditioning = Conditioning::of(&Matrix::of(&transition), &components, &options, progress)?;
+    Ok(conditioning.warning())
+}
+
+impl Conditioning {
+    /// What not to conclude from hop weights, in plain words.
+    pub fn warning(&self) -> Option<String> {
+        let gamma = self.gamma_per_node?;
+        let last = self.hops - 1;
+        if self.independence(None).verdict == Verdict::Dependent {
+            return Some(format!(
+                "the split over hops is not identifiable: walks of 0 to {last} steps are linearly dependent on this graph, so \
+                 that other hop weights give the very same predictions"
+            ));
+        }
+        (gamma.value < DEFAULT_EPSILON).then(|| {
+            format!(
+                "the split over hops is hardly identifiable: hop weights can be changed by a vector of length one while the walk \
+                 operator changes by {:.1e} a node (gamma_T / sqrt(n)); read single hop weights with care",
+                gamma.value
+            )
+        })
+    }
+}

@@ -68,7 +68,9 @@ impl<'a> Names<'a> {
     /// The true class of a unit, where it is known and there is one.
     pub fn truth(&self, unit: usize) -> Option<String> {
         match &self.dataset.labels {
-            Labels::Classes { ids, .. } if self.dataset.labels.is_labelled(unit) => Some(self.class(ids[unit] as usize)),
+            Labels::Classes { ids, .. } if self.dataset.labels.is_labelled(unit) => {
+                Some(self.class(ids[unit] as usize))
+            }
             _ => None,
         }
     }
@@ -159,7 +161,8 @@ impl<'a> Names<'a> {
                 (0..logits.len()).filter(|&label| probabilities[label] > 0.5).map(|label| self.class(label)).collect();
             return if likely.is_empty() { "no label".into() } else { likely.join(", ") };
         }
-        let best = (0..probabilities.len()).fold(0, |best, at| if probabilities[at] > probabilities[best] { at } else { best });
+        let best = (0..probabilities.len())
+            .fold(0, |best, at| if probabilities[at] > probabilities[best] { at } else { best });
         self.class(best)
     }
 

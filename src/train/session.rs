@@ -9,8 +9,9 @@ use crate::datasets::{self, Dataset, Scaling};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::experiments::recovery::{Recovery, recover};
+use crate::explain::{Factors, centre};
 use crate::files;
-use crate::model::{Layout, MemoryPlan, ModelDescription};
+use crate::model::{FittedModel, Layout, MemoryPlan, ModelDescription};
 use crate::report;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -419,6 +420,15 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             generator_nll,
         };
         if let Some(directory) = &directory {
+            let model = FittedModel {
+                layout: layout.clone(),
+                parameters: trainer.best().to_vec(),
+                walk: self.config.walk,
+                objective: dataset.labels.objective(),
+                scaling,
+            };
+            let means = centre::mean_responses(&Factors::of(&model)?, &dataset.features);
+            centre::write(&directory.path().join(centre::FILE), &means)?;
             let page = report::html(dataset, self.config, &summary, &directory.history()?)?;
             directory.write("report.html", &page)?;
             let text = serde_json::to_string_pretty(&summary)

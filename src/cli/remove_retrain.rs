@@ -1,0 +1,163 @@
+//! `harmonia remove-retrain`: what is lost when the most, the least or any features are taken away.
+
+use super::progress::Progress;
+use super::reading::{RunArgument, table};
+use super::say;
+use crate::error::{Error, Result};
+use crate::experiments::remove_retrain::{Removal, Which, remove_retrain};
+use crate::files;
+use crate::train::metrics::{mean, standard_deviation};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  harmonia remove-retrain runs/cora-1 --fraction 0.2
+      three new models: without the top, the bottom and a random fifth of the features by validation importance
+  harmonia remove-retrain runs/cora-2 --fraction 0.1 --plot removal.svg
+      of a run with several seeds, every seed";
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgument,
+    /// Share of the features to take away
+    #[arg(long, value_name = "F", default_value_t = 0.2)]
+    fraction: f64,
+    /// Picture to write [default: remove-retrain.svg in the run directory]
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is shown: key, name, factor.
+const SHOWN: [(&str, &str); 2] = [("accuracy", "accuracy"), ("roc_auc", "ROC-AUC")];
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    arguments.run.with(|| {
+        let mut found = Vec::new();
+        let runs = arguments.run.all()?;
+        for run in &runs {
+            found.extend(remove_retrain(run, arguments.fraction, &mut Progress::new(run.config.train.metric))?);
+        }
+        let plot = arguments.plot.clone().unwrap_or_else(|| arguments.run.run.join("remove-retrain.svg"));
+        files::write_atomic(&plot, svg(&runs[0].dataset.name, &found, arguments.fraction).as_bytes())?;
+        let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
+        let file = arguments.run.run.join("remove-retrain.json");
+        let text = serde_json::to_string_pretty(&object).map_err(|error| Error::file(&file, error.to_string()))?;
+        files::write_atomic(&file, text.as_bytes())?;
+        if arguments.json {
+            return say(&format!("{object:#}\n"));
+        }
+        let mut out = format!(
+            "{}: test scores after removing {:.0} % of the features and training anew, {} seed(s)\n\n",
+            runs[0].dataset.name,
+            100.0 * arguments.fraction,
+            runs.len()
+        );
+        out += &text_table(&found);
+        out += &format!("\nwritten: {}, {}\n", file.display(), plot.display());
+        say(&out)
+    })
+}
+
+fn changes(found: &[Removal], which: Which, score: &str) -> Vec<f64> {
+    found.iter().filter(|removal| removal.which == which).filter_map(|removal| removal.change(score)).collect()
+}
+
+fn text_table(found: &[Removal]) -> String {
+    let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.2}", 100.0 * value));
+    let mut header = vec!["removed".to_string(), "features".into()];
+    SHOWN.iter().for_each(|(_, name)| header.extend([format!("{name} %"), "change".into()]));
+    let mut full = vec!["nothing".to_string(), "0".into()];
+    for (key, _) in SHOWN {
+        let of_full = found.iter().filter(|removal| removal.which == Which::Top).filter_map(|r| r.full.get(key));
+        full.extend([percent(mean(of_full)), String::new()]);
+    }
+    let mut rows = vec![header, full];
+    for which in Which::ALL {
+        let mut these = found.iter().filter(|removal| removal.which == which).peekable();
+        let count = these.peek().map_or(0, |removal| removal.removed.len());
+        let mut row = vec![which.name().to_string(), count.to_string()];
+        let these: Vec<&Removal> = these.collect();
+        for (key, _) in SHOWN {
+            row.push(percent(mean(these.iter().filter_map(|removal| removal.test.get(key)))));
+            let changes = changes(found, which, key);
+            let spread = standard_deviation(&changes).map_or(String::new(), |std| format!(" ± {:.2}", 100.0 * std));
+            row.push(mean(changes).map_or("-".into(), |mean| format!("{:+.2}{spread}", 100.0 * mean)));
+        }
+        rows.push(row);
+    }
+    table(&rows, 1)
+}
+
+fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
+    let change = |which: Which| {
+        let scores = SHOWN.map(|(key, _)| {
+            let changes = changes(found, which, key);
+            (key.to_string(), json!({ "mean": mean(changes.iter().copied()), "std": standard_deviation(&changes) }))
+        });
+        (which.name().to_string(), scores.into_iter().collect::<serde_json::Map<_, _>>().into())
+    };
+    json!({
+        "dataset": dataset,
+        "fraction": fraction,
+        "change": Which::ALL.map(change).into_iter().collect::<serde_json::Map<String, Value>>(),
+        "runs": found,
+    })
+}
+
+/// Bars of the change of accuracy, one a kind of removal, with a dot a seed.
+fn svg(dataset: &str, found: &[Removal], fraction: f64) -> String {
+    let (width, height, left, top) = (520.0, 280.0, 64.0, 44.0);
+    let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(found, which, "accuracy"))).into();
+    let values = || all.iter().flat_map(|(_, changes)| changes.iter().map(|change| 100.0 * change));
+    let low = values().fold(-1.0f64, f64::min);
+    let high = values().fold(1.0f64, f64::max);
+    let y = |value: f64| top + (high - value) / (high - low) * (height - top - 40.0);
+    let escaped = dataset.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"{left}\" y=\"22\" font-size=\"14\">{escaped}: change of test accuracy without {:.0} % of the features</text>\n",
+        100.0 * fraction
+    );
+    for value in [low, 0.0, high] {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "<line x1=\"{left}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\" stroke=\"#bbb\"/><text x=\"{2}\" y=\"{3:.1}\" text-anchor=\"end\">{value:+.1}</text>",
+            width - 16.0,
+            y(value),
+            left - 6.0,
+            y(value) + 4.0
+        );
+    }
+    for (at, (which, changes)) in all.iter().enumerate() {
+        let x = left + 40.0 + 140.0 * at as f64;
+        if let Some(mean) = mean(changes.iter().copied()) {
+            let (a, b) = (y(100.0 * mean), y(0.0));
+            let _ = writeln!(
+                out,
+                "<rect x=\"{x}\" width=\"70\" y=\"{:.1}\" height=\"{:.1}\" fill=\"#2b6cb0\" opacity=\"0.6\"/>",
+                a.min(b),
+                (a - b).abs()
+            );
+        }
+        for change in changes {
+            let _ = writeln!(out, "<circle cx=\"{}\" cy=\"{:.1}\" r=\"3\"/>", x + 35.0, y(100.0 * change));
+        }
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            x + 35.0,
+            height - 14.0,
+            which.name()
+        );
+    }
+    out + "</svg>\n"
+}

@@ -1,0 +1,287 @@
+//! `harmonia shapes`: every response as its exact knots: a table, CSV, JSON or a picture.
+
+use super::predict::field;
+use super::reading::{RunArgument, number, short, table};
+use super::say;
+use crate::error::{Error, Result};
+use crate::explain::stability::{Band, Effect};
+use crate::explain::{Distribution, Names, Run, Shape, Units};
+use crate::files;
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  harmonia shapes runs/synthetic-1 --feature x19
+      the knots of one response
+  harmonia shapes runs/synthetic-1 --out shapes.svg
+      all of them as pictures; .csv and .json hold every knot
+  harmonia shapes runs/synthetic-2 --json
+      with several seeds, the band of effects over seeds as well";
+
+/// Points of a band.
+const GRID: usize = 41;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgument,
+    /// Only this feature, by name or number; may be repeated
+    #[arg(long, value_name = "NAME")]
+    feature: Vec<String>,
+    /// File to write, by its ending: .csv, .json or .svg
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    arguments.run.with(|| shapes(arguments))
+}
+
+/// One feature as it is shown.
+struct Curve {
+    k: usize,
+    name: String,
+    shape: Shape,
+    centre: f64,
+    distribution: Distribution,
+    weights: Vec<f64>,
+    /// x, and one band an output, over several runs.
+    bands: Option<(Vec<f64>, Vec<Band>)>,
+}
+
+fn shapes(arguments: &Arguments) -> Result<()> {
+    let format =
+        arguments.out.as_ref().map(|path| path.extension().and_then(|e| e.to_str()).unwrap_or("").to_lowercase());
+    if let (Some(format), Some(path)) = (&format, &arguments.out)
+        && !["csv", "json", "svg"].contains(&format.as_str())
+    {
+        return Err(Error::Config(format!(
+            "--out {}: expected a name that ends in .csv, .json or .svg",
+            path.display()
+        )));
+    }
+    let runs = arguments.run.all()?;
+    let run = &runs[0];
+    let names = Names::of(run);
+    let columns: Vec<usize> = match arguments.feature.is_empty() {
+        true => (0..run.factors.features()).collect(),
+        false => arguments.feature.iter().map(|name| names.find_feature(name)).collect::<Result<_>>()?,
+    };
+    let centres: Vec<Vec<f64>> = runs.iter().map(Run::centres).collect::<Result<_>>()?;
+    let distributions = Distribution::of(&run.dataset.features, &columns);
+    let curves: Vec<Curve> =
+        columns.iter().zip(distributions).map(|(&k, found)| curve(&runs, &names, &centres, k, found)).collect();
+    let outputs: Vec<String> = (0..run.factors.outputs()).map(|output| names.output(output)).collect();
+    if let (Some(path), Some(format)) = (&arguments.out, &format) {
+        let text = match format.as_str() {
+            "csv" => csv(&curves),
+            "json" => format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())),
+            _ => svg(&run.dataset.name, &curves),
+        };
+        files::write_atomic(path, text.as_bytes())?;
+        eprintln!("{} responses written to {}", curves.len(), path.display());
+    }
+    if arguments.json {
+        return say(&format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())));
+    }
+    if arguments.out.is_some() {
+        return Ok(());
+    }
+    say(&text(&run.dataset.name, &curves, &outputs, runs.len()))
+}
+
+fn curve(runs: &[Run], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found: Distribution) -> Curve {
+    let run = &runs[0];
+    let units = |run: &Run| Units::of(run.model.scaling.as_ref(), k);
+    let shape = |run: &Run| Shape::of(&run.factors, k).in_units(units(run));
+    let own = units(run);
+    let distribution = Distribution { range: found.range.map(|x| own.own(x)), ..found };
+    let outputs = run.factors.outputs();
+    let bands = (runs.len() > 1).then(|| {
+        let [low, high] = distribution.range;
+        let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
+        let effects: Vec<Effect<'_>> = (runs.iter().zip(centres))
+            .map(|(run, centres)| Effect { factors: &run.factors, shape: shape(run), centre: centres[k] })
+            .collect();
+        let bands = (0..outputs).map(|output| Band::of(&effects, k, output, &x)).collect();
+        (x, bands)
+    });
+    Curve {
+        k,
+        name: names.feature(k),
+        shape: shape(run),
+        centre: centres[0][k],
+        distribution,
+        weights: run.factors.weight[k * outputs..][..outputs].to_vec(),
+        bands,
+    }
+}
+
+fn to_json(run: &Run, curves: &[Curve], outputs: &[String], runs: usize) -> Value {
+    let curve = |curve: &Curve| {
+        json!({
+            "feature": curve.name, "feature_index": curve.k,
+            "knots": curve.shape.knots, "left_slope": curve.shape.left_slope, "right_slope": curve.shape.right_slope,
+            "centre": curve.centre, "range": curve.distribution.range,
+            "density": { "edges": curve.distribution.edges(), "counts": curve.distribution.counts },
+            "weight_by_class": outputs.iter().cloned().zip(&curve.weights).map(|(name, w)| (name, json!(w))).collect::<serde_json::Map<_, _>>(),
+            "bands": curve.bands.as_ref().map(|(x, bands)| json!({
+                "x": x,
+                "by_class": outputs.iter().cloned().zip(bands).map(|(name, band)| (name, json!(band))).collect::<serde_json::Map<_, _>>(),
+            })),
+        })
+    };
+    json!({
+        "dataset": run.dataset.name, "runs": runs, "classes": outputs,
+        "features": curves.iter().map(curve).collect::<Vec<_>>(),
+    })
+}
+
+fn csv(curves: &[Curve]) -> String {
+    let mut out = "feature,x,f,slope_right\n".to_string();
+    for curve in curves {
+        let knots = &curve.shape.knots;
+        let mut line = |x: &str, f: &str, slope: f64| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "{},{x},{f},{slope}", field(&curve.name));
+        };
+        line("-inf", "", curve.shape.left_slope);
+        for (at, [x, f]) in knots.iter().enumerate() {
+            let slope = knots.get(at + 1).map_or(curve.shape.right_slope, |next| (next[1] - f) / (next[0] - x));
+            line(&x.to_string(), &f.to_string(), slope);
+        }
+    }
+    out
+}
+
+fn text(dataset: &str, curves: &[Curve], outputs: &[String], runs: usize) -> String {
+    let mut out = String::new();
+    if let [curve] = curves {
+        let [low, high] = curve.distribution.range;
+        out += &format!(
+            "{dataset}, f of {}: {} knots; data from {} to {}; mean response {}\n\n",
+            short(&curve.name),
+            curve.shape.knots.len(),
+            number(low),
+            number(high),
+            number(curve.centre)
+        );
+        let mut rows = vec![["x", "f(x)"].map(String::from).to_vec()];
+        rows.push(vec!["slope before".into(), number(curve.shape.left_slope)]);
+        rows.extend(curve.shape.knots.iter().map(|[x, f]| vec![number(*x), number(*f)]));
+        rows.push(vec!["slope after".into(), number(curve.shape.right_slope)]);
+        out += &table(&rows, 0);
+        out += "\nreadout weights:";
+        outputs.iter().zip(&curve.weights).for_each(|(name, w)| out += &format!(" {}: {}", short(name), number(*w)));
+        return out + "\n";
+    }
+    out += &format!("{dataset}: {} responses, piecewise linear, exact\n\n", curves.len());
+    let mut rows =
+        vec![["feature", "knots", "inside the data", "from", "to", "f(from)", "f(to)"].map(String::from).to_vec()];
+    for curve in curves {
+        let [low, high] = curve.distribution.range;
+        let inside = curve.shape.knots.iter().filter(|knot| knot[0] > low && knot[0] < high).count();
+        let values = [low, high, curve.shape.value(low), curve.shape.value(high)].map(number);
+        rows.push(
+            [short(&curve.name), curve.shape.knots.len().to_string(), inside.to_string()]
+                .into_iter()
+                .chain(values)
+                .collect(),
+        );
+    }
+    out += &table(&rows, 1);
+    out += "\n--feature NAME lists the knots of one; --out FILE.csv|.json|.svg writes them\n";
+    if runs > 1 {
+        out += &format!("{runs} runs: --json and .svg show the band of effects over them\n");
+    }
+    out
+}
+
+/// A grid of small pictures: the effect on the first output, centred, over the density of the data.
+fn svg(dataset: &str, curves: &[Curve]) -> String {
+    const COLUMNS: usize = 4;
+    const MOST: usize = 400;
+    let (width, height, gap) = (220.0, 150.0, 16.0);
+    let shown = &curves[..curves.len().min(MOST)];
+    let rows = shown.len().div_ceil(COLUMNS).max(1);
+    let total = [COLUMNS as f64 * (width + gap) + gap, rows as f64 * (height + gap + 18.0) + gap + 28.0];
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"system-ui,sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{gap}\" y=\"22\" font-size=\"15\">{}: effect w (f(x) - mean) on the first output</text>\n",
+        total[0],
+        total[1],
+        escape(dataset)
+    );
+    for (at, curve) in shown.iter().enumerate() {
+        let (left, top) =
+            (gap + (at % COLUMNS) as f64 * (width + gap), 40.0 + (at / COLUMNS) as f64 * (height + gap + 18.0));
+        let [low, high] = curve.distribution.range;
+        let span = if high > low { high - low } else { 1.0 };
+        let weight = curve.weights[0];
+        let effect = |x: f64| weight * (curve.shape.value(x) - curve.centre);
+        let mut points: Vec<[f64; 2]> = vec![[low, effect(low)]];
+        points.extend(curve.shape.knots.iter().filter(|k| k[0] > low && k[0] < high).map(|k| [k[0], effect(k[0])]));
+        points.push([low + span, effect(low + span)]);
+        let band = curve.bands.as_ref().map(|(x, bands)| (x, &bands[0]));
+        let all =
+            points.iter().map(|p| p[1]).chain(band.iter().flat_map(|(_, b)| b.low.iter().chain(&b.high).copied()));
+        let [bottom, ceiling] = all.fold([0.0f64, 0.0f64], |[a, b], y| [a.min(y), b.max(y)]);
+        let range = if ceiling > bottom { ceiling - bottom } else { 1.0 };
+        let px = |x: f64| left + (x - low) / span * width;
+        let py = |y: f64| top + (ceiling - y) / range * (height - 24.0);
+        let list = |points: &mut dyn Iterator<Item = [f64; 2]>| {
+            points.map(|[x, y]| format!("{:.2},{:.2}", px(x), py(y))).collect::<Vec<_>>().join(" ")
+        };
+        let most = curve.distribution.counts.iter().copied().max().unwrap_or(1).max(1) as f64;
+        let bins = curve.distribution.counts.len() as f64;
+        for (bin, &count) in curve.distribution.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            // Square roots, so that rare values are seen beside frequent ones.
+            let size = 22.0 * (count as f64 / most).sqrt();
+            let _ = writeln!(
+                out,
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{size:.2}\" fill=\"#c8ccd4\"/>",
+                left + width * bin as f64 / bins,
+                top + height - size,
+                width / bins
+            );
+        }
+        if let Some((x, band)) = band {
+            let there = x.iter().zip(&band.low).map(|(&x, &y)| [x, y]);
+            let back = x.iter().zip(&band.high).rev().map(|(&x, &y)| [x, y]);
+            let _ = writeln!(
+                out,
+                "<polygon points=\"{}\" fill=\"#2b6cb0\" opacity=\"0.2\"/>",
+                list(&mut there.chain(back))
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<line x1=\"{left}\" x2=\"{}\" y1=\"{1:.2}\" y2=\"{1:.2}\" stroke=\"#999\" stroke-width=\"0.5\"/>\
+             <polyline points=\"{2}\" fill=\"none\" stroke=\"#2b6cb0\" stroke-width=\"1.6\"/>\
+             <text x=\"{left}\" y=\"{3}\">{4}</text><text x=\"{left}\" y=\"{5}\" fill=\"#555\">{6}</text>\
+             <text x=\"{0}\" y=\"{5}\" fill=\"#555\" text-anchor=\"end\">{7}</text>",
+            left + width,
+            py(0.0),
+            list(&mut points.into_iter()),
+            top - 4.0,
+            escape(&short(&curve.name)),
+            top + height + 11.0,
+            number(low),
+            number(high)
+        );
+    }
+    if shown.len() < curves.len() {
+        eprintln!("note: the picture shows the first {MOST} of {} responses; .csv and .json hold all", curves.len());
+    }
+    out + "</svg>\n"
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
