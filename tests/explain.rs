@@ -1,0 +1,378 @@
+//! Explanations tested as claims: intercept, terms and rest equal the logit; every term is that of the formula, computed
+//! densely; what-ifs equal training data that were changed by hand; importances, shapes and predictions likewise.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::oracle::{Oracle, walk_powers};
+use common::problems::{Problem, Recipe, Task, Values};
+use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::explain::{
+    By, Case, Distribution, Edit, Factors, Importance, Score, Shape, Target, Term, centre, experts, ranking,
+};
+use harmonia::graph::{Direction, Graph, Walk};
+use harmonia::model::{FittedModel, HopWeights};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What the issue asks of f32: the engine's logit against terms in f64.
+const COMPLETENESS: f64 = 1e-4;
+/// Terms in f64 against the same sums in another order; lines of pieces against layers.
+const F64: f64 = 1e-10;
+/// H by the engine in f32 against f64.
+const F32: f64 = 2e-5;
+
+const TASKS: [(Level, Task); 6] = [
+    (Level::Node, Task::Binary),
+    (Level::Node, Task::Classes(4)),
+    (Level::Node, Task::Multi(3)),
+    (Level::Graph, Task::Binary),
+    (Level::Graph, Task::Classes(3)),
+    (Level::Graph, Task::Multi(2)),
+];
+
+/// A random problem whose parameters are f32, and the model of them.
+fn drawn(recipe: Recipe) -> (Problem, FittedModel) {
+    let mut problem = recipe.problem();
+    let parameters: Vec<f32> = problem.parameters.iter().map(|&value| value as f32).collect();
+    problem.parameters = parameters.iter().map(|&value| f64::from(value)).collect();
+    let model = FittedModel {
+        layout: problem.layout.clone(),
+        parameters,
+        walk: problem.recipe.walk,
+        objective: problem.dataset.labels.objective(),
+        scaling: None,
+    };
+    (problem, model)
+}
+
+/// Recipes over all task kinds, walks, graphs and constraints.
+fn recipes() -> Vec<Recipe> {
+    let mut found = Vec::new();
+    for (at, (level, task)) in TASKS.into_iter().enumerate() {
+        for variant in 0..4u64 {
+            found.push(Recipe {
+                seed: 7000 + 10 * at as u64 + variant,
+                nodes: 18,
+                graphs: if level == Level::Graph { 4 } else { 1 + variant as usize % 2 },
+                direction: if variant % 2 == 0 { Direction::Undirected } else { Direction::Directed },
+                weighted: variant >= 2,
+                walk: Walk { self_loops: variant == 1, lazy: variant == 3 },
+                level,
+                task,
+                values: if variant == 2 { Values::Few(3) } else { Values::Continuous },
+                features: 5,
+                hops: 1 + (at + variant as usize) % 4,
+                hop_weights: if variant == 3 { HopWeights::Free } else { HopWeights::Simplex },
+                ..Recipe::default()
+            });
+        }
+    }
+    found
+}
+
+fn target(dataset: &Dataset, unit: usize) -> Target {
+    if dataset.level == Level::Node { Target::Node(unit) } else { Target::Graph(unit) }
+}
+
+/// u_k theta[t,k] (sum over the target's rows of M^t)[j] (f_k(x[j,k]) - c_k), for every k, j, t.
+fn dense_terms(problem: &Problem, unit: usize, score: Score, centre: &[f64]) -> HashMap<(usize, usize, usize), f64> {
+    let oracle = Oracle::new(problem, None, None);
+    let a = &problem.layout.architecture;
+    let powers = walk_powers(&problem.transition(), a.hops);
+    let rows = match problem.dataset.level {
+        Level::Node => unit..unit + 1,
+        Level::Graph => problem.dataset.graph_nodes(unit),
+    };
+    let weight = |k: usize| {
+        let w = |output: usize| problem.parameters[problem.layout.readout_weight.start + k * a.outputs + output];
+        score.sign * (w(score.output) - score.versus.map_or(0.0, w))
+    };
+    let mut terms = HashMap::new();
+    for k in 0..a.features {
+        for j in 0..problem.dataset.graph.nodes() {
+            for (t, power) in powers.iter().enumerate() {
+                let reach: f64 = rows.clone().map(|i| power[i][j]).sum();
+                let value = weight(k) * oracle.hop_weights[t][k] * reach * (oracle.responses[j][k] - centre[k]);
+                terms.insert((k, j, t), value);
+            }
+        }
+    }
+    terms
+}
+
+fn all_keys() -> Vec<By> {
+    (0..8).map(|bits| By { feature: bits & 1 > 0, node: bits & 2 > 0, hop: bits & 4 > 0 }).collect()
+}
+
+#[test]
+fn contributions_are_those_of_the_formula_and_add_up_to_the_logit() {
+    for recipe in recipes() {
+        let (problem, model) = drawn(recipe);
+        let factors = Factors::of(&model).unwrap();
+        let engine = model.logits(&problem.dataset).unwrap();
+        let outputs = factors.outputs();
+        let means = centre::mean_responses(&factors, &problem.dataset.features);
+        let context = &problem.recipe;
+        for unit in [0, problem.dataset.units() - 1] {
+            let case = Case::new(&model, &factors, &problem.dataset, target(&problem.dataset, unit), &Edit::default())
+                .unwrap();
+            for (found, &expected) in case.logits().iter().zip(&engine[unit * outputs..]) {
+                let expected = f64::from(expected);
+                assert!(
+                    (found - expected).abs() <= COMPLETENESS * expected.abs().max(1.0),
+                    "{found} {expected} {context:?}"
+                );
+            }
+            let mut scores = vec![Score { output: 0, versus: None, sign: 1.0 }];
+            match outputs {
+                1 => scores.push(Score { sign: -1.0, ..scores[0] }),
+                _ => scores.push(Score { output: 1, versus: Some(0), sign: 1.0 }),
+            }
+            for (score, centre) in scores.iter().flat_map(|score| [(score, vec![0.0; 5]), (score, means.clone())]) {
+                let dense = dense_terms(&problem, unit, *score, &centre);
+                let of = |values: &[f32]| {
+                    let value = |output: usize| f64::from(values[unit * outputs + output]);
+                    score.sign * (value(score.output) - score.versus.map_or(0.0, value))
+                };
+                for by in all_keys() {
+                    let everything = case.explain(*score, by, usize::MAX, &centre).unwrap();
+                    // Complete, against the engine on the whole graph.
+                    let sum: f64 = everything.terms.iter().map(|term| term.value).sum();
+                    let logit = of(&engine);
+                    assert!(
+                        (everything.intercept + sum - logit).abs() <= COMPLETENESS * logit.abs().max(1.0),
+                        "{context:?}"
+                    );
+                    assert!(everything.residual <= COMPLETENESS * logit.abs().max(1.0), "{context:?}");
+                    assert!((everything.logit - logit).abs() <= COMPLETENESS * logit.abs().max(1.0), "{context:?}");
+                    assert_eq!((everything.rest, everything.rest_terms), (0.0, 0));
+                    // Every term is the dense one.
+                    let mut expected: HashMap<(Option<usize>, Option<usize>, Option<usize>), f64> = HashMap::new();
+                    for (&(k, j, t), &value) in &dense {
+                        let key = (by.feature.then_some(k), by.node.then_some(j), by.hop.then_some(t));
+                        *expected.entry(key).or_default() += value;
+                    }
+                    for Term { feature, node, hop, value } in &everything.terms {
+                        let dense = expected.remove(&(*feature, *node, *hop)).unwrap();
+                        assert!((value - dense).abs() < F64, "{value} {dense} {by:?} {context:?}");
+                    }
+                    // What is not listed is zero: the target does not see it.
+                    assert!(expected.values().all(|&value| value == 0.0), "{by:?} {context:?}");
+                    // A few of them and the rest.
+                    let few = case.explain(*score, by, 2, &centre).unwrap();
+                    assert_eq!(few.terms[..], everything.terms[..few.terms.len()]);
+                    assert_eq!(few.terms.len() + few.rest_terms, everything.terms.len());
+                    let shown: f64 = few.terms.iter().map(|term| term.value).sum();
+                    assert!((shown + few.rest - sum).abs() < F64 * sum.abs().max(1.0));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_of_a_case_are_the_terms_added_up() {
+    let (problem, model) = drawn(Recipe { task: Task::Classes(4), features: 5, hops: 4, ..Recipe::default() });
+    let factors = Factors::of(&model).unwrap();
+    let means = centre::mean_responses(&factors, &problem.dataset.features);
+    let case = Case::new(&model, &factors, &problem.dataset, Target::Node(3), &Edit::default()).unwrap();
+    let (nodes, hops) = (case.node_values(&means), case.hop_values(&means));
+    for output in 0..4 {
+        let terms = dense_terms(&problem, 3, Score { output, versus: None, sign: 1.0 }, &means);
+        let sum = |keep: &dyn Fn(usize, usize) -> bool| -> f64 {
+            terms.iter().filter(|((_, j, t), _)| keep(*j, *t)).map(|(_, value)| value).sum()
+        };
+        for (at, &node) in case.ball.nodes.iter().enumerate() {
+            assert!((nodes[at * 4 + output] - sum(&|j, _| j == node as usize)).abs() < F64);
+        }
+        for t in 0..4 {
+            assert!((hops[t * 4 + output] - sum(&|_, at| at == t)).abs() < F64);
+        }
+    }
+}
+
+#[test]
+fn what_ifs_equal_data_changed_by_hand() {
+    for recipe in recipes() {
+        let (problem, model) = drawn(recipe);
+        let (dataset, a) = (&problem.dataset, &problem.layout.architecture);
+        let factors = Factors::of(&model).unwrap();
+        let undirected = problem.recipe.direction == Direction::Undirected;
+        for unit in [0, dataset.units() / 2] {
+            let first = if dataset.level == Level::Node { unit } else { dataset.graph_nodes(unit).start };
+            let neighbours: Vec<u32> = dataset.graph.adjacency().row_entries(first).map(|(j, _)| j as u32).collect();
+            for &j in neighbours.iter().take(2) {
+                // The node no longer reads from its neighbour, nor, where edges go both ways, the other way round.
+                let gone =
+                    |&(a, b): &(u32, u32)| (a, b) == (first as u32, j) || (undirected && (b, a) == (first as u32, j));
+                let kept = || (0..problem.edges.len()).filter(|&e| !gone(&problem.edges[e]));
+                let edges: Vec<(u32, u32)> = kept().map(|e| problem.edges[e]).collect();
+                let weights: Option<Vec<f32>> =
+                    problem.weights.as_ref().map(|weights| kept().map(|e| weights[e]).collect());
+                let graph =
+                    Graph::from_edges(dataset.graph.nodes(), &edges, weights.as_deref(), problem.recipe.direction)
+                        .unwrap();
+                let changed = Dataset { graph, ..dataset.clone() };
+                let mut dropped = vec![(first as u32, j)];
+                dropped.extend(undirected.then_some((j, first as u32)));
+                let edit = Edit { dropped, ..Edit::default() };
+                same_logits(&model, &factors, dataset, unit, &edit, &changed, &problem.recipe);
+            }
+            // Another node's features, seen or not.
+            for node in [first, dataset.graph.nodes() - 1] {
+                let row: Vec<f32> = (0..a.features).map(|k| 0.3 * k as f32 - 0.7).collect();
+                let mut values = dataset.features.dense().into_owned();
+                values[node * a.features..][..a.features].copy_from_slice(&row);
+                let features = Arc::new(Features::new(dataset.graph.nodes(), a.features, values).unwrap());
+                let changed = Dataset { features, ..dataset.clone() };
+                let edit = Edit { replaced: HashMap::from([(node as u32, row)]), ..Edit::default() };
+                same_logits(&model, &factors, dataset, unit, &edit, &changed, &problem.recipe);
+            }
+        }
+    }
+}
+
+fn same_logits(
+    model: &FittedModel,
+    factors: &Factors,
+    dataset: &Dataset,
+    unit: usize,
+    edit: &Edit,
+    changed: &Dataset,
+    recipe: &Recipe,
+) {
+    let outputs = factors.outputs();
+    let edited = Case::new(model, factors, dataset, target(dataset, unit), edit).unwrap();
+    // Exactly: the same walk on a graph that was built without the edge.
+    let rebuilt = Case::new(model, factors, changed, target(dataset, unit), &Edit::default()).unwrap();
+    let brute = &model.logits(changed).unwrap()[unit * outputs..][..outputs];
+    let by_engine = edited.engine_logits(&(0..outputs).collect::<Vec<_>>()).unwrap();
+    for output in 0..outputs {
+        let (found, exact, brute) = (edited.logits()[output], rebuilt.logits()[output], f64::from(brute[output]));
+        assert!((found - exact).abs() < F64, "{found} {exact} {recipe:?}");
+        assert!((found - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{found} {brute} {recipe:?}");
+        assert!((by_engine[output] - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{recipe:?}");
+    }
+}
+
+#[test]
+fn importance_is_the_mean_size_of_contributions() {
+    for recipe in recipes() {
+        let (problem, model) = drawn(recipe);
+        let factors = Factors::of(&model).unwrap();
+        let units = &problem.dataset.split.train;
+        let means = centre::mean_responses(&factors, &problem.dataset.features);
+        let found = Importance::measure(&model, &factors, &problem.dataset, units, &means, &|_| {}).unwrap();
+        for output in 0..factors.outputs() {
+            let score = Score { output, versus: None, sign: 1.0 };
+            let (mut size, mut signed) = (vec![0.0; 5], vec![0.0; 5]);
+            for &unit in units {
+                let mut of_unit = vec![0.0; 5];
+                for ((k, _, _), value) in dense_terms(&problem, unit as usize, score, &means) {
+                    of_unit[k] += value;
+                }
+                for k in 0..5 {
+                    size[k] += of_unit[k].abs() / units.len() as f64;
+                    signed[k] += of_unit[k] / units.len() as f64;
+                }
+            }
+            for k in 0..5 {
+                let scale = size[k].max(1.0);
+                assert!((found.of(&factors, k, output) - size[k]).abs() < F32 * scale, "{:?}", problem.recipe);
+                assert!((found.signed(&factors, k, output) - signed[k]).abs() < F32 * scale, "{:?}", problem.recipe);
+            }
+        }
+    }
+    assert_eq!(ranking(&[0.5, 2.0, 0.5, 3.0]), [3, 1, 0, 2]);
+}
+
+#[test]
+fn shapes_are_the_responses_everywhere_and_knots_are_where_they_bend() {
+    for seed in 0..20 {
+        let (problem, model) = drawn(Recipe { seed, hidden: vec![6, 4], ..Recipe::default() });
+        let factors = Factors::of(&model).unwrap();
+        let oracle = Oracle::new(&problem, None, None);
+        let x = problem.dataset.features.dense();
+        for k in 0..3 {
+            let shape = Shape::of(&factors, k);
+            assert!(shape.knots.windows(2).all(|pair| pair[0][0] < pair[1][0]), "knots increase");
+            for i in 0..problem.dataset.graph.nodes() {
+                let x = f64::from(x[i * 3 + k]);
+                let scale = oracle.responses[i][k].abs().max(1.0);
+                assert!((shape.value(x) - oracle.responses[i][k]).abs() < 1e-9 * scale, "seed {seed}");
+                assert!((factors.response(k, x) - oracle.responses[i][k]).abs() < F64 * scale, "seed {seed}");
+            }
+            // Beyond all knots, and between them, it is straight.
+            let ends = [shape.knots[0][0] - 5.0, shape.knots[shape.knots.len() - 1][0] + 5.0];
+            for x in ends.into_iter().chain(shape.knots.windows(2).map(|pair| (pair[0][0] + pair[1][0]) / 2.0)) {
+                let scale = factors.response(k, x).abs().max(1.0);
+                assert!((shape.value(x) - factors.response(k, x)).abs() < 1e-8 * scale, "seed {seed} at {x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn distributions_count_every_value_once() {
+    let values: Vec<f32> = (0..1000).flat_map(|i| [i as f32, if i % 4 == 0 { 2.0 } else { 0.0 }, 7.0]).collect();
+    let features = Features::new(1000, 3, values).unwrap();
+    let found = Distribution::of(&features, &[0, 1, 2]);
+    assert_eq!((found[0].range, found[1].range, found[2].range), ([0.0, 999.0], [0.0, 2.0], [7.0, 7.0]));
+    assert!(found.iter().all(|found| found.counts.iter().sum::<u64>() == 1000));
+    assert_eq!((found[1].counts[0], found[1].counts[harmonia::explain::BINS - 1]), (750, 250));
+    assert!(found[0].counts.iter().all(|count| (24..=26).contains(count)));
+}
+
+#[test]
+fn a_copied_expert_is_a_near_duplicate_and_an_unrouted_one_unused() {
+    let (problem, mut model) = drawn(Recipe { experts: 3, active: 1, features: 4, ..Recipe::default() });
+    let layout = problem.layout.clone();
+    // Expert 2 computes the same as expert 0, negated and doubled.
+    for (from, to) in layout.experts[0].iter().zip(&layout.experts[2]) {
+        let last = from.outputs == layout.architecture.bases;
+        for (from, to) in [(&from.weight, &to.weight), (&from.bias, &to.bias)] {
+            for (from, to) in from.clone().zip(to.clone()) {
+                model.parameters[to] = model.parameters[from] * if last { -2.0 } else { 1.0 };
+            }
+        }
+    }
+    // The router likes expert 1 for everything.
+    for q in 0..layout.architecture.embedding {
+        for expert in 0..3 {
+            model.parameters[layout.router_gate.start + q * 3 + expert] = if expert == 1 { 5.0 } else { -5.0 };
+        }
+    }
+    model.parameters[layout.embeddings.clone()].iter_mut().for_each(|e| *e = e.abs() + 0.1);
+    let factors = Factors::of(&model).unwrap();
+    assert_eq!(experts::used_by(&factors), [0, 4, 0]);
+    assert_eq!(experts::gates(&factors, 0).iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
+    let similar = experts::near_duplicates(&factors, [-2.0, 2.0]);
+    assert!(similar.iter().any(|pair| (pair.a, pair.b) == (0, 2) && pair.similarity > 1.0 - 1e-9), "{similar:?}");
+}
+
+#[test]
+fn parts_of_a_model_are_that_model() {
+    let (problem, model) = drawn(Recipe { task: Task::Classes(4), features: 5, ..Recipe::default() });
+    let all = model.logits(&problem.dataset).unwrap();
+    let labels = Labels::Multi { bits: vec![0; 2 * problem.dataset.units()], width: 2 };
+    let two = Dataset { labels, ..problem.dataset.clone() };
+    let some = model.with_outputs(&[3, 1]).unwrap().logits(&two).unwrap();
+    for unit in 0..problem.dataset.units() {
+        for (at, output) in [3, 1].into_iter().enumerate() {
+            assert!((some[unit * 2 + at] - all[unit * 4 + output]).abs() < 1e-5);
+        }
+    }
+    // Without the features whose readout is zero, nothing changes.
+    let mut silent = model.clone();
+    for k in [0, 3] {
+        silent.parameters[model.layout.readout_weight.start + 4 * k..][..4].fill(0.0);
+    }
+    let kept = [1, 2, 4];
+    let columns = Dataset { features: Arc::new(problem.dataset.features.columns(&kept)), ..problem.dataset.clone() };
+    let (found, expected) =
+        (silent.with_features(&kept).unwrap().logits(&columns).unwrap(), silent.logits(&problem.dataset).unwrap());
+    assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5));
+    assert!(model.with_outputs(&[4]).is_err() && model.with_features(&[5]).is_err());
+}
