@@ -100,9 +100,9 @@ impl Diagnosis {
             write!(text, "; bipartite: {}", number(c.bipartite))?;
             let named = c.largest.iter().filter(|one| one.bipartite);
             let named: Vec<String> =
-                named.map(|one| format!("{} from node {}", number(one.nodes), one.first_node)).collect();
+                named.map(|one| format!("{} nodes from node {} on", number(one.nodes), one.first_node)).collect();
             if !named.is_empty() {
-                write!(text, " ({} nodes)", named.join(", "))?;
+                write!(text, " ({})", named.join(", "))?;
             }
         }
         line(f, "components", &text)?;
