@@ -108,14 +108,15 @@ impl Modes {
 
     /// D_t for at least `hops` walk lengths and on to the horizon if that is near, H_epsilon, and what follows.
     pub fn decay(&self, epsilon: f64, hops: usize) -> Decay {
-        /// Walk lengths listed beyond those asked for.
+        /// A horizon below this is listed whatever was asked for.
         const LISTED: u64 = 40;
         let horizon = Horizon {
             low: first_below(epsilon, |t| self.distance(t).low),
             high: first_below(epsilon, |t| self.distance(t).high),
         };
         let rho = self.rho();
-        let listed = (hops as u64).max(horizon.high.unwrap_or(0).min(LISTED) + 1);
+        let near = horizon.high.filter(|&horizon| horizon < LISTED);
+        let listed = (hops as u64).max(near.map_or(0, |horizon| horizon + 1));
         let distance = |t| {
             let Bracket { low, high } = self.distance(t);
             Distance { t, low, high }

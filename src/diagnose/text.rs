@@ -144,7 +144,8 @@ impl Diagnosis {
         )?;
         let factor = 2.0 / per_node.value;
         if factor.is_finite() {
-            let text = format!("an error of x a node in the operator can move the hop weights by up to {factor:.3} x");
+            let times = if factor < 100.0 { format!("{factor:.1}") } else { thousands(factor.round() as u64) };
+            let text = format!("an error of x a node in the operator can move the hop weights by up to {times} x");
             line(f, "stability", &text)?;
         }
         writeln!(f, "\n{:>4}  {:>26}  {:>26}", "t", "||M^(t+1) - M^t||_F", "gamma of 0..t+1")?;
