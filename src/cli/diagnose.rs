@@ -192,7 +192,7 @@ fn response_table(out: &mut String, responses: &Responses) -> std::fmt::Result {
     let mut furthest: Vec<&Response> = responses.features.iter().collect();
     furthest.sort_by(|a, b| b.distance_from_mean.total_cmp(&a.distance_from_mean));
     let titles = ["g(lambda_2)", "g(0)", "g(lambda_min)"];
-    writeln!(out, "\n{:<24}{:>12}{:>10}{:>15}  {}", "most distinct", titles[0], titles[1], titles[2], "reading")?;
+    writeln!(out, "\n{:<24}{:>12}{:>10}{:>15}  reading", "most distinct", titles[0], titles[1], titles[2])?;
     for feature in furthest.into_iter().take(SHOWN) {
         let word = words.iter().find(|(reading, ..)| *reading == feature.reading).map_or("", |(_, word, _)| word);
         let name: String = crate::error::one_line(&feature.name).chars().take(23).collect();
