@@ -1,5 +1,9 @@
 //! `report.html`: one self-contained page about a run, for people. No script, no network.
 
+mod data;
+
+pub use data::*;
+
 use crate::config::Config;
 use crate::datasets::Dataset;
 use crate::error::Result;
