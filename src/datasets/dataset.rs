@@ -13,7 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What carries a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Every node.
     Node,
