@@ -14,6 +14,7 @@ mod predict;
 mod progress;
 mod reading;
 mod remove_retrain;
+mod report;
 mod settings;
 mod shapes;
 mod summary;
@@ -64,6 +65,9 @@ enum Command {
     /// Train anew without the most, the least and any features, and compare
     #[command(after_help = remove_retrain::EXAMPLES)]
     RemoveRetrain(remove_retrain::Arguments),
+    /// Everything about a run in one page
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Arguments),
     /// Class and probabilities of every node or graph, as CSV
     #[command(after_help = predict::EXAMPLES)]
     Predict(predict::Arguments),
@@ -94,6 +98,7 @@ pub fn harmonia() -> ExitCode {
         Command::Shapes(arguments) => shapes::run(&arguments),
         Command::Intervene(arguments) => intervene::run(&arguments),
         Command::RemoveRetrain(arguments) => remove_retrain::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Diagnose(arguments) => diagnose::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),

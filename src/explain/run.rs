@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::model::{Checkpoint, FittedModel};
 use crate::train::run_directory::ModelMetadata;
-use crate::train::{RunName, RunSummary};
+use crate::train::{EpochRecord, RunName, RunSummary};
 use std::path::{Path, PathBuf};
 
 const MODEL: &str = "best.safetensors";
@@ -116,6 +116,18 @@ impl Run {
         };
         let factors = Factors::of(&model)?;
         Ok(Run { path: path.to_path_buf(), config, metadata, model, factors, dataset, summary })
+    }
+
+    /// Every epoch that was logged; lines that a kill cut off are left out.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn history(&self) -> Result<Vec<EpochRecord>> {
+        let path = self.path.join("metrics.jsonl");
+        if !path.is_file() {
+            return Ok(Vec::new());
+        }
+        Ok(files::read_text(&path)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
     /// Mean response of each feature over all nodes: what training left in the directory, or computed anew.

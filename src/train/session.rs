@@ -427,10 +427,20 @@ impl<D: Device<Real = f32>> Session<'_, D> {
                 objective: dataset.labels.objective(),
                 scaling,
             };
-            let means = centre::mean_responses(&Factors::of(&model)?, &dataset.features);
-            centre::write(&directory.path().join(centre::FILE), &means)?;
-            let page = report::html(dataset, self.config, &summary, &directory.history()?)?;
-            directory.write("report.html", &page)?;
+            let factors = Factors::of(&model)?;
+            let centres = centre::mean_responses(&factors, &dataset.features);
+            centre::write(&directory.path().join(centre::FILE), &centres)?;
+            let mut data = report::of_run(&report::Trained {
+                dataset,
+                config: self.config,
+                summary: &summary,
+                history: &directory.history()?,
+                scaling: model.scaling.as_ref(),
+                factors: &factors,
+                centres: &centres,
+            })?;
+            data.more = Some(format!("harmonia report {}", directory.path().display()));
+            directory.write("report.html", &report::html(&data)?)?;
             let text = serde_json::to_string_pretty(&summary)
                 .map_err(|error| Error::file(directory.path(), error.to_string()))?;
             // Last, because its presence says that the run is complete.

@@ -1,0 +1,74 @@
+//! `harmonia report`: everything about a run in one page.
+
+use super::reading::RunArgument;
+use super::say;
+use crate::datasets::Level;
+use crate::error::{Error, Result};
+use crate::explain::{Names, Run};
+use crate::files;
+use crate::report::{self, Request};
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  harmonia report runs/cora-1
+      writes runs/cora-1/report.html: one file, no network, open it with a double click
+  harmonia report runs/cora-1 --node 42 --node 7 --out cora.html
+      with these nodes explained
+  harmonia report runs/mutag-1 --graph 7
+      graph tasks
+  harmonia report runs/cora-2
+      of a run with several seeds: the first one, and how well the others agree";
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgument,
+    /// Node to explain; may be repeated [default: the surest right, the surest wrong and the least sure prediction]
+    #[arg(long, value_name = "NODE", conflicts_with = "graph")]
+    node: Vec<String>,
+    /// Graph to explain; may be repeated
+    #[arg(long, value_name = "NUMBER")]
+    graph: Vec<usize>,
+    /// File to write [default: report.html in the run directory]
+    #[arg(long, value_name = "FILE.html")]
+    out: Option<PathBuf>,
+    /// Leave out the diagnosis of the graph, which takes minutes on millions of nodes
+    #[arg(long)]
+    quick: bool,
+    /// Print what the page shows as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    arguments.run.with(|| {
+        let runs = arguments.run.all()?;
+        let units = units(arguments, &runs[0])?;
+        let progress = |what: &str| eprintln!("{what} ...");
+        let request = Request { runs: &runs, units: &units, diagnose: !arguments.quick, progress: &progress };
+        let data = report::full(&request)?;
+        let out = arguments.out.clone().unwrap_or_else(|| arguments.run.run.join("report.html"));
+        files::write_atomic(&out, report::html(&data)?.as_bytes())?;
+        match arguments.json {
+            true => say(&format!("{:#}\n", json!(data))),
+            false => say(&format!("{}\n", out.display())),
+        }
+    })
+}
+
+fn units(arguments: &Arguments, run: &Run) -> Result<Vec<usize>> {
+    let names = Names::of(run);
+    match run.dataset.level {
+        Level::Node if !arguments.graph.is_empty() => {
+            Err(Error::Config("this model predicts nodes, not graphs: use --node".into()))
+        }
+        Level::Node => arguments.node.iter().map(|node| names.find_node(node)).collect(),
+        Level::Graph if !arguments.node.is_empty() => {
+            Err(Error::Config("this model predicts graphs, not nodes: use --graph".into()))
+        }
+        Level::Graph => Ok(arguments.graph.clone()),
+    }
+}

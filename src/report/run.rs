@@ -1,0 +1,191 @@
+//! The page that training writes: what can be read off a finished run without another pass over the graph.
+//!
+//! Responses, walk weights and routing are functions of the parameters alone; the data only says where responses are used.
+//! Curves are given in the units of the data, before any scaling of columns.
+
+use super::data::{Data, Epoch, Experts, Feature, Histogram, Hops, Output, PartScores, Shape, Summary};
+use crate::config::Config;
+use crate::datasets::{Dataset, Labels, Scaling};
+use crate::error::Result;
+use crate::explain::{self, Distribution, Factors, Units, experts, ranking};
+use crate::train::session::RunSummary;
+use crate::train::{EpochRecord, Scores};
+
+/// Features a page shows: more would make it heavy, and nobody reads them.
+pub(super) const MOST_FEATURES: usize = 200;
+
+/// A finished run.
+pub struct Trained<'a> {
+    /// What it was trained on, scaled as the model sees it.
+    pub dataset: &'a Dataset,
+    /// Settings.
+    pub config: &'a Config,
+    /// Outcome.
+    pub summary: &'a RunSummary,
+    /// Epochs in order.
+    pub history: &'a [EpochRecord],
+    /// How the features were scaled.
+    pub scaling: Option<&'a Scaling>,
+    /// What the best epoch's model multiplies.
+    pub factors: &'a Factors,
+    /// Mean response of each feature.
+    pub centres: &'a [f64],
+}
+
+/// What the page of a run shows at the end of training.
+///
+/// # Errors
+/// The configuration cannot be written as TOML.
+pub fn of_run(run: &Trained<'_>) -> Result<Data> {
+    let d = run.factors.features();
+    let everything: Vec<usize> = (0..d).collect();
+    let found = Distribution::of(&run.dataset.features, &everything);
+    let reach: Vec<f64> = (0..d).map(|k| run.reach(k, &found[k])).collect();
+    let shown: Vec<usize> = ranking(&reach).into_iter().take(MOST_FEATURES).collect();
+    let a = &run.factors.layout.architecture;
+    let used_by = experts::used_by(run.factors);
+    let unused = (0..a.experts).filter(|&expert| used_by[expert] == 0).collect();
+    let classes = class_names(run.dataset);
+    Ok(Data {
+        summary: summary(run, classes.clone())?,
+        history: run.history.iter().map(epoch).collect(),
+        outputs: outputs(run.dataset, &classes),
+        features: shown.iter().map(|&k| run.feature(k, &found[k])).collect(),
+        features_total: d,
+        features_order: "how far their curves reach over the data".into(),
+        experts: Some(Experts { count: a.experts, active: a.active, used_by, unused, near_duplicates: Vec::new() }),
+        hops: Some(Hops { count: a.hops, warning: None, gamma: None }),
+        ..Data::default()
+    })
+}
+
+impl Trained<'_> {
+    fn shape(&self, k: usize) -> explain::Shape {
+        explain::Shape::of(self.factors, k).in_units(Units::of(self.scaling, k))
+    }
+
+    /// How much a curve rises or falls over the data, times the size of its readout weights.
+    fn reach(&self, k: usize, found: &Distribution) -> f64 {
+        let units = Units::of(self.scaling, k);
+        let [low, high] = found.range.map(|x| units.own(x));
+        let shape = self.shape(k);
+        let inside = shape.knots.iter().filter(|knot| knot[0] > low && knot[0] < high).map(|knot| knot[1]);
+        let values = inside.chain([shape.value(low), shape.value(high)]);
+        let [least, most] = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], f| [a.min(f), b.max(f)]);
+        let outputs = self.factors.outputs();
+        let weight: f64 = self.factors.weight[k * outputs..][..outputs].iter().map(|w| w.abs()).sum();
+        (most - least) * weight
+    }
+
+    pub(super) fn feature(&self, k: usize, found: &Distribution) -> Feature {
+        let (factors, outputs) = (self.factors, self.factors.outputs());
+        Feature {
+            index: k,
+            name: self.dataset.feature_names.get(k).cloned().unwrap_or_default(),
+            weight: factors.weight[k * outputs..][..outputs].to_vec(),
+            theta: (0..factors.hops()).map(|t| factors.theta(t, k)).collect(),
+            shape: self.curve(k, found),
+            gates: experts::gates(factors, k),
+            ..Feature::default()
+        }
+    }
+
+    /// The response where the page draws it: knots farther from the data than it is wide are left out. `None` for values
+    /// beyond what a page can show.
+    fn curve(&self, k: usize, found: &Distribution) -> Option<Shape> {
+        let units = Units::of(self.scaling, k);
+        let [low, high] = found.range.map(|x| units.own(x));
+        let room = if high > low { high - low } else { low.abs().max(1.0) };
+        let shape = self.shape(k);
+        let slope = |x: f64| (shape.value(x + room / 2.0) - shape.value(x)) / (room / 2.0);
+        let inside = |knot: &&[f64; 2]| knot[0] >= low - room && knot[0] <= high + room;
+        let knots: Vec<[f64; 2]> = shape.knots.iter().filter(inside).copied().collect();
+        let (first, last) = (shape.knots[0][0], shape.knots[shape.knots.len() - 1][0]);
+        let curve = Shape {
+            left_slope: if first >= low - room { shape.left_slope } else { slope(low - 1.5 * room) },
+            right_slope: if last <= high + room { shape.right_slope } else { slope(high + room) },
+            knots: if knots.is_empty() { vec![[low, shape.value(low)]] } else { knots },
+            range: [low, high],
+            density: (high > low).then(|| Histogram {
+                edges: found.edges().into_iter().map(|x| units.own(x)).collect(),
+                counts: found.counts.clone(),
+            }),
+            centre: self.centres[k],
+            bands: None,
+        };
+        let numbers = curve.knots.as_flattened().iter().chain(&curve.range);
+        let finite =
+            numbers.chain([&curve.left_slope, &curve.right_slope, &curve.centre]).all(|value| value.is_finite());
+        finite.then_some(curve)
+    }
+}
+
+fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
+    let (dataset, summary) = (run.dataset, run.summary);
+    let part = |name: &str, units: &[u32], scores: &Scores| PartScores {
+        part: name.into(),
+        units: Some(units.len()),
+        accuracy: scores.accuracy,
+        roc_auc: scores.roc_auc,
+        nll: scores.nll,
+        macro_f1: scores.macro_f1,
+    };
+    let mut notes = Vec::new();
+    if matches!(run.scaling, Some(Scaling::Rows)) {
+        notes.push("Every node's features were divided by their sum; curves are over the divided values.".into());
+    }
+    Ok(Summary {
+        dataset: dataset.name.clone(),
+        run: summary.name().to_string(),
+        level: Some(dataset.level),
+        nodes: dataset.graph.nodes(),
+        directed_edges: dataset.graph.directed_edges(),
+        graphs: dataset.graphs(),
+        features: dataset.features.cols,
+        classes,
+        parameters: summary.parameters,
+        epochs: summary.epochs,
+        best_epoch: summary.best_epoch,
+        stopped_early: summary.stopped_early,
+        learned: summary.learned,
+        seconds: summary.seconds,
+        device: summary.device.clone(),
+        scores: vec![
+            part("test", &dataset.split.test, &summary.test),
+            part("validation", &dataset.split.valid, &summary.validation),
+            part("train", &dataset.split.train, &summary.train),
+        ],
+        settings: run.config.to_toml()?,
+        notes,
+        recovery: summary.recovery.as_ref().map(ToString::to_string),
+        generator_nll: summary.generator_nll,
+    })
+}
+
+fn epoch(record: &EpochRecord) -> Epoch {
+    Epoch {
+        epoch: record.epoch,
+        train_loss: record.train_loss,
+        nll: record.validation.nll,
+        accuracy: record.validation.accuracy,
+        roc_auc: record.validation.roc_auc,
+    }
+}
+
+/// Names of classes or labels, made up where the dataset has none.
+fn class_names(dataset: &Dataset) -> Vec<String> {
+    let count = match dataset.labels {
+        Labels::Classes { classes, .. } => classes,
+        Labels::Multi { width, .. } => width,
+    };
+    (0..count).map(|class| dataset.class_names.get(class).cloned().unwrap_or_else(|| class.to_string())).collect()
+}
+
+fn outputs(dataset: &Dataset, classes: &[String]) -> Vec<Output> {
+    match (&dataset.labels, classes) {
+        (Labels::Classes { .. }, [negative, positive]) => {
+            vec![Output { name: positive.clone(), negative: Some(negative.clone()) }]
+        }
+        _ => classes.iter().map(|name| Output { name: name.clone(), negative: None }).collect(),
+    }
+}
