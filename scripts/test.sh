@@ -18,6 +18,13 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     export PYTHONPATH="$PWD/.python${PYTHONPATH:+:$PYTHONPATH}"
 fi
 
+# A browser, for the tests of report.html; where there is none and none can be installed, they say that they skip.
+browser() { { command -v chromium || command -v google-chrome; } && command -v chromedriver; }
+if ! browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    step apt-get update -qq || true
+    step apt-get install -y -qq --no-install-recommends chromium chromium-driver || true
+fi
+
 step cargo fmt --check
 step cargo clippy --all-targets -- -D warnings
 RUSTDOCFLAGS="-D warnings" step cargo doc --no-deps

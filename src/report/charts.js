@@ -15,7 +15,7 @@ function axes({ width, height, x, y, xTicks, yTicks, xName, yName, box, xText = 
   }
   parts.push(s("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
   if (xName) parts.push(text((box.left + box.right) / 2, height - 3, xName, { "text-anchor": "middle" }));
-  if (yName) parts.push(text(0, 11, yName));
+  if (yName) parts.push(text(0, box.top - 10, yName));
   return parts;
 }
 
@@ -25,7 +25,9 @@ function lineChart({ width, height = 240, label, lines, marks = [], xName, yName
   const edges = bands.flatMap((band) => band.points.flatMap(([x, low, high]) => [[x, low], [x, high]]));
   const [low, high] = yLimits || limits(points.concat(edges).map((point) => point[1]));
   const across = xLimits || limits(points.map((point) => point[0]), 0);
-  const box = { left: 50, right: width - 12, top: 22, bottom: height - 40 };
+  // Marks are named above the plot, where no line can cross them.
+  const named = Math.max(0, ...marks.map((mark) => (mark.row || 0) + 1));
+  const box = { left: 50, right: width - 12, top: 10 + 14 * Math.max(named, yName ? 1 : 0), bottom: height - 40 };
   const x = linear(across, [box.left, box.right]);
   const y = linear([low, high], [box.bottom, box.top]);
   let xTicks = ticks(across[0], across[1], Math.max(2, (box.right - box.left) / 80));
@@ -39,8 +41,8 @@ function lineChart({ width, height = 240, label, lines, marks = [], xName, yName
   for (const mark of marks) {
     const at = x(mark.x);
     const turned = at > width * 0.7;
-    parts.push(s("line", { class: "axis", x1: at, x2: at, y1: box.top, y2: box.bottom, "stroke-dasharray": "3 3" }));
-    parts.push(text(at + (turned ? -5 : 5), box.top + 9 + 14 * (mark.row || 0), mark.text, { "text-anchor": turned ? "end" : "start" }));
+    parts.push(s("line", { class: "axis", x1: at, x2: at, y1: 2 + 14 * (mark.row || 0), y2: box.bottom, "stroke-dasharray": "3 3" }));
+    parts.push(text(at + (turned ? -5 : 5), 11 + 14 * (mark.row || 0), mark.text, { "text-anchor": turned ? "end" : "start" }));
   }
   for (const line of lines) {
     const drawn = line.points.map(([at, value]) => [x(at), y(value)]);
@@ -100,9 +102,15 @@ function shapeChart({ width, label, lines, bands, knots, density, xLimits, xName
   return drawn;
 }
 
+// Room for the names of rows: what the longest needs, up to a share of the width.
+function nameRoom(rows, width, share = 0.36) {
+  const longest = Math.max(0, ...rows.map((row) => Array.from(row.name).length));
+  return Math.round(Math.min(longest * 7 + 18, Math.max(84, Math.min(240, width * share))));
+}
+
 // Horizontal bars, one a row: name, value, kind ("for", "against" or ""), note for the tooltip.
 function bars({ width, label, rows, format = number, most }) {
-  const room = Math.min(220, Math.max(90, width * 0.34));
+  const room = nameRoom(rows, width);
   const step = 24;
   const end = width - 54;
   const x = linear([0, most || largest(rows.map((row) => row.value)) || 1], [room, end]);
@@ -119,7 +127,7 @@ function bars({ width, label, rows, format = number, most }) {
 
 // A heat map. Values are shaded by size, blue above and orange below zero, and written where there is room.
 function heatMap({ width, label, rows, columns, columnName, most, empty = "" }) {
-  const room = Math.min(200, Math.max(84, width * 0.3));
+  const room = nameRoom(rows, width, 0.3);
   const step = 24, top = 40;
   const cell = (width - room) / columns.length;
   const scale = most || largest(rows.flatMap((row) => row.values.filter((value) => value !== null))) || 1;
@@ -147,7 +155,7 @@ function heatMap({ width, label, rows, columns, columnName, most, empty = "" }) 
 
 // From a start over signed steps to an end. A row: name, value, kind: "start", "step" or "end".
 function waterfall({ width, label, rows }) {
-  const room = Math.min(240, Math.max(96, width * 0.34));
+  const room = nameRoom(rows, width);
   const step = 28;
   let running = 0;
   const spans = rows.map((row) => {
@@ -175,7 +183,7 @@ function waterfall({ width, label, rows }) {
 
 // One dot a seed, one row a feature.
 function dots({ width, label, rows, names }) {
-  const room = Math.min(220, Math.max(90, width * 0.34));
+  const room = nameRoom(rows, width);
   const step = 24;
   const x = linear([0, largest(rows.flatMap((row) => row.values)) || 1], [room + 6, width - 14]);
   const bottom = rows.length * step + 4;
@@ -193,13 +201,14 @@ function dots({ width, label, rows, names }) {
 }
 
 // Nodes and edges. Area shows the size of a contribution, colour its sign.
-function network({ width, label, nodes, edges, places, centre }) {
+function network({ width, label, nodes, edges, places, centre, far = 0 }) {
   const height = Math.round(Math.min(560, Math.max(300, width * 0.72)));
   const most = largest(nodes.map((node) => node.value)) || 1;
   const margin = 34;
   const at = places.map(([x, y]) => [margin + ((x + 1) / 2) * (width - 2 * margin), margin + ((y + 1) / 2) * (height - 2 * margin)]);
   const size = (node) => 4 + 15 * Math.sqrt(Math.abs(node.value) / most);
-  const parts = edges.map(([a, b]) => s("line", { x1: at[a][0], y1: at[a][1], x2: at[b][0], y2: at[b][1], class: "axis", "stroke-opacity": 0.55 }));
+  const parts = Array.from({ length: far }, (_, ring) => s("ellipse", { cx: width / 2, cy: height / 2, rx: ((ring + 1) / far) * (width / 2 - margin), ry: ((ring + 1) / far) * (height / 2 - margin), class: "grid", fill: "none" }));
+  parts.push(...edges.map(([a, b]) => s("line", { x1: at[a][0], y1: at[a][1], x2: at[b][0], y2: at[b][1], class: "axis", "stroke-opacity": 0.7 })));
   // Small circles over large ones, so that none is hidden.
   const order = nodes.map((_, node) => node).sort((a, b) => Math.abs(nodes[b].value) - Math.abs(nodes[a].value));
   for (const node of order) {

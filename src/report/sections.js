@@ -358,8 +358,8 @@ function drawEgo(local, output, versus, width) {
     note: `${nodeName(part)}${part.distance === null ? "" : `, ${plural(part.distance, "step")} away`}: ${signed(take(part.values), 4)}` }));
   const shown = [...nodes].sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, 3).map((node) => node.note).join("; ");
   return {
-    caption: [h("strong", {}, "Where on the graph it comes from"), `: ${plural(nodes.length, "node")} for ${subject(output, versus)}${local.by_node.rest_count ? `; ${plural(local.by_node.rest_count, "node")} with less not shown` : ""}.`],
-    picture: network({ width, nodes, edges: local.edges, places, centre: around ? 0 : undefined, label: `Graph around ${unitName(local)}. Largest: ${shown}.` }),
+    caption: [h("strong", {}, "Where on the graph it comes from"), `: ${plural(nodes.length, "node")} for ${subject(output, versus)}${local.by_node.rest_count ? `; ${plural(local.by_node.rest_count, "node")} with less not shown` : ""}.${around ? " Each ring is one step further away." : ""}`],
+    picture: network({ width, nodes, edges: local.edges, places, centre: around ? 0 : undefined, far: around ? Math.max(...parts.map((part) => part.distance)) : 0, label: `Graph around ${unitName(local)}. Largest: ${shown}.` }),
     table: table("What each node adds", ["Node", "Distance", "Adds"], parts.map((part, at) => [nodeName(part), part.distance ?? "–", signed(nodes[at].value, 4)])),
   };
 }
