@@ -1,5 +1,5 @@
-//! `diagnose` against closed forms, against a dense oracle that shares no code with it, against itself by its other paths
-//! (Lanczos, restarts, probes), and as a user meets it on the command line.
+//! `diagnose` against closed forms, against a dense oracle that shares no code with it, against itself by its other
+//! paths (Lanczos, restarts, probes), and as a user meets it on the command line.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 

@@ -1,8 +1,8 @@
 //! Orthonormal vectors of the length of a graph, kept so that all of them can be read, subtracted and mixed at once.
 //!
-//! Rows come in chunks, and a chunk holds its rows of every vector: a chunk of all vectors stays in cache while they are
-//! worked on, so memory is read once a pass. Invariant: sums are taken chunk by chunk and chunks are added in order, so
-//! results do not depend on threads.
+//! Rows come in chunks, and a chunk holds its rows of every vector: a chunk of all vectors stays in cache while they
+//! are worked on, so memory is read once a pass. Invariant: sums are taken chunk by chunk and chunks are added in
+//! order, so results do not depend on threads.
 
 use rayon::prelude::*;
 
@@ -29,8 +29,8 @@ impl Basis {
         });
     }
 
-    /// Makes a vector orthogonal to the first `count` columns; returns what was taken of each. Twice, because after once
-    /// rounding can leave a part of what was to go.
+    /// Makes a vector orthogonal to the first `count` columns; returns what was taken of each. Twice, because after
+    /// once rounding can leave a part of what was to go.
     pub fn orthogonalise(&self, count: usize, vector: &mut [f64]) -> Vec<f64> {
         let mut taken = self.subtract(&self.products(count, vector), vector);
         let again = self.subtract(&self.products(count, vector), vector);

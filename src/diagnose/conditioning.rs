@@ -1,9 +1,10 @@
 //! How well hop weights can be told apart: the Gram matrix of walk powers, gamma_T, and whether they are independent.
 //!
-//! G[s,t] = <M^s, M^t>_F = sum_j <M^s e_j, M^t e_j>. M is not symmetric, so this is not tr M^{s+t}. A block-diagonal walk adds up
-//! over its components: those that are cheap are summed over all unit vectors e_j, the others are estimated by random
-//! signs z (Hutchinson), E <M^s z, M^t z> = <M^s, M^t>_F. gamma_T^2 is the smallest eigenvalue of G on vectors that sum to
-//! zero. Error bars are those of the delete-one jackknife over the probes, its estimate of the bias included.
+//! G[s,t] = <M^s, M^t>_F = sum_j <M^s e_j, M^t e_j>. M is not symmetric, so this is not tr M^{s+t}. A block-diagonal
+//! walk adds up over its components: those that are cheap are summed over all unit vectors e_j, the others are
+//! estimated by random signs z (Hutchinson), E <M^s z, M^t z> = <M^s, M^t>_F. gamma_T^2 is the smallest eigenvalue of
+//! G on vectors that sum to zero. Error bars are those of the delete-one jackknife over the probes, its estimate of
+//! the bias included.
 //!
 //! Invariant: sums are taken over fixed stretches that are added in order, so results do not depend on threads.
 
@@ -335,8 +336,8 @@ fn jackknife(value: f64, without: impl ExactSizeIterator<Item = f64> + Clone) ->
     (variance + bias * bias).sqrt()
 }
 
-/// gamma of the first `upto` walk lengths: on the orthonormal directions (1, ..., 1, -k, 0, ...) / sqrt(k (k + 1)), which span all
-/// changes that keep the sum.
+/// gamma of the first `upto` walk lengths: on the orthonormal directions (1, ..., 1, -k, 0, ...) / sqrt(k (k + 1)),
+/// which span all changes that keep the sum.
 fn gamma(gram: &[f64], hops: usize, upto: usize) -> f64 {
     let direction = |k: usize, t: usize| {
         let length = ((k * (k + 1)) as f64).sqrt();

@@ -1,8 +1,9 @@
 //! Eigenvalues of small dense symmetric matrices, by two methods.
 //!
-//! [`eigenvalues`]: Householder reflections to tridiagonal form, then QL with implicit shifts; 2 n^3 flops, for spectra of
-//! whole components. [`jacobi`]: plane rotations until nothing is left off the diagonal; slower, gives eigenvectors, for
-//! matrices of at most a hundred rows. Both are accurate to a few units of rounding of the largest eigenvalue.
+//! [`eigenvalues`]: Householder reflections to tridiagonal form, then QL with implicit shifts; 2 n^3 flops, for
+//! spectra of whole components. [`jacobi`]: plane rotations until nothing is left off the diagonal; slower, gives
+//! eigenvectors, for matrices of at most a hundred rows. Both are accurate to a few units of rounding of the largest
+//! eigenvalue.
 
 /// Shifts for one eigenvalue; two are common.
 const SHIFTS: usize = 100;

@@ -1,8 +1,8 @@
 //! How long a walk keeps telling its steps apart: D_t, the horizon H_epsilon and the theorem's bound.
 //!
-//! On a reversible walk D_t = || M^{t+1} - M^t || in the norm weighted by degrees, and equals the largest |x|^t |1 - x| over all
-//! eigenvalues x of M. Stationary modes have x = 1 and count for nothing, so several components do no harm. |x|^t never
-//! grows with t, hence neither does D_t, and H_epsilon is the first t with D_t <= epsilon.
+//! On a reversible walk D_t = || M^{t+1} - M^t || in the norm weighted by degrees, and equals the largest |x|^t |1 -
+//! x| over all eigenvalues x of M. Stationary modes have x = 1 and count for nothing, so several components do no
+//! harm. |x|^t never grows with t, hence neither does D_t, and H_epsilon is the first t with D_t <= epsilon.
 //!
 //! Where eigenvalues are only known to lie in intervals, D_t and H_epsilon lie between two bounds: every interval that
 //! holds some eigenvalue gives a lower one, and the intervals that hold all eigenvalues give an upper one.
@@ -152,7 +152,8 @@ fn difference(x: f64, t: u64) -> f64 {
     x.abs().powf(t as f64) * (1.0 - x).abs()
 }
 
-/// The largest |x|^t |1 - x| of an interval in [-1, 1]: below 0 it grows with |x|, above 0 it has one peak, at t / (t + 1).
+/// The largest |x|^t |1 - x| of an interval in [-1, 1]: below 0 it grows with |x|, above 0 it has one peak, at t / (t
+/// + 1).
 fn largest_difference(interval: Interval, t: u64) -> f64 {
     let peak = (t as f64 / (t as f64 + 1.0)).clamp(interval.low, interval.high);
     largest([interval.low, interval.high, peak].into_iter().map(|x| difference(x, t)))

@@ -2,13 +2,13 @@
 //! restarts (Wu and Simon 2000).
 //!
 //! The Krylov space of a random vector is spanned by an orthonormal basis V with S V = V H + beta v e^T. An eigenpair
-//! (value, y) of the small matrix H gives the Ritz vector V y, whose residual has length beta |last entry of y|; since S is
-//! symmetric, an eigenvalue of S lies no further than that from the Ritz value. When the basis is full, the Ritz vectors
-//! at both ends are kept and the rest is given up. Eigenvectors that are known in advance are held in front of the basis,
-//! where reorthogonalisation keeps everything else apart from them.
+//! (value, y) of the small matrix H gives the Ritz vector V y, whose residual has length beta |last entry of y|;
+//! since S is symmetric, an eigenvalue of S lies no further than that from the Ritz value. When the basis is full,
+//! the Ritz vectors at both ends are kept and the rest is given up. Eigenvectors that are known in advance are held
+//! in front of the basis, where reorthogonalisation keeps everything else apart from them.
 //!
-//! What is certain: every Ritz value has an eigenvalue within its residual. What is true with probability one, by the random
-//! start: a converged end is the end of the spectrum, and a Krylov space that closes has met every eigenvalue.
+//! What is certain: every Ritz value has an eigenvalue within its residual. What is true with probability one, by the
+//! random start: a converged end is the end of the spectrum, and a Krylov space that closes has met every eigenvalue.
 
 use super::basis::{Basis, norm};
 use super::dense;

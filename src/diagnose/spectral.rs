@@ -1,8 +1,8 @@
 //! What the hop weights of a feature do to the modes of a graph: g_k(x) = sum_t theta[t,k] x^t.
 //!
-//! A mode with eigenvalue x is scaled by g_k(x). x near 1: slowly varying over the graph; x near or below 0: changing from
-//! neighbour to neighbour. Weights that are not negative and sum to one give g(1) = 1 and |g| <= 1, so a feature can damp
-//! fast modes or keep them, but never prefer them; free weights (`model.hop_weights = "free"`) can.
+//! A mode with eigenvalue x is scaled by g_k(x). x near 1: slowly varying over the graph; x near or below 0: changing
+//! from neighbour to neighbour. Weights that are not negative and sum to one give g(1) = 1 and |g| <= 1, so a feature
+//! can damp fast modes or keep them, but never prefer them; free weights (`model.hop_weights = "free"`) can.
 
 use serde::Serialize;
 
