@@ -248,10 +248,12 @@ fn same_logits(
     // Exactly: the same walk on a graph that was built without the edge.
     let rebuilt = Case::new(model, factors, changed, target(dataset, unit), &Edit::default()).unwrap();
     let brute = &model.logits(changed).unwrap()[unit * outputs..][..outputs];
-    let by_engine = edited.engine_logits(&(0..outputs).collect::<Vec<_>>()).unwrap();
+    let all: Vec<usize> = (0..outputs).collect();
+    let (by_engine, pulled) = (edited.engine_logits(&all).unwrap(), edited.pulled_logits(&all));
     for output in 0..outputs {
         let (found, exact, brute) = (edited.logits()[output], rebuilt.logits()[output], f64::from(brute[output]));
         assert!((found - exact).abs() < F64, "{found} {exact} {recipe:?}");
+        assert!((found - pulled[output]).abs() < F64, "{found} {} {recipe:?}", pulled[output]);
         assert!((found - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{found} {brute} {recipe:?}");
         assert!((by_engine[output] - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{recipe:?}");
     }

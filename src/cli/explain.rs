@@ -254,7 +254,7 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     if about.centre == Centre::Mean {
         let graph = match about.target {
             Target::Node(_) => String::new(),
-            Target::Graph(_) => format!(", {} nodes of them", about.case.mass),
+            Target::Graph(_) => format!(" ({} nodes' worth)", about.case.mass),
         };
         out += &format!(
             "Responses are centred at their mean over all nodes; the constants{graph} are in the intercept (beta alone is \

@@ -69,7 +69,7 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     // Both by the engine, as a check on the terms.
     let outputs: Vec<usize> = [score.output].into_iter().chain(score.versus).collect();
     let engine = |case: &Case<'_>| -> Result<f64> {
-        let logits = case.engine_logits(&outputs)?;
+        let logits = case.propagated_logits(&outputs)?;
         Ok(score.sign * (logits[0] - logits.get(1).copied().unwrap_or(0.0)))
     };
     let residual = (of(&old) - engine(&before)?).abs().max((of(&new) - engine(&after)?).abs());
@@ -120,7 +120,7 @@ fn intervene(arguments: &Arguments) -> Result<()> {
         rows.push(vec![format!("(rest: {} more)", order.len() - top), format!("{rest:+.4e}")]);
     }
     out += &table(&rows, 1);
-    out += &format!("\nresidual against the engine {residual:.1e}\n");
+    out += &format!("\nresidual against propagation {residual:.1e}\n");
     say(&out)
 }
 

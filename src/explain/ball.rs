@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::graph::{Csr, Direction, Graph, Walk, walk_row};
+use rayon::prelude::*;
 use std::collections::HashSet;
 
 /// A walk on a graph, perhaps without some of its edges.
@@ -44,6 +45,23 @@ impl<'a> Steps<'a> {
             false => walk_row(self.adjacency, self.walk, i as usize, |j| !self.dropped.contains(&(i, j)), entry),
         }
         row.iter().map(|&(_, weight)| f64::from(weight)).sum()
+    }
+}
+
+impl Steps<'_> {
+    /// M times a state on a ball (nodes x width), for its first `inner` nodes, whose neighbours it holds.
+    pub(super) fn pull(&self, ball: &Ball, state: &[f64], width: usize, inner: usize) -> Vec<f64> {
+        let place = ball.places(self.nodes());
+        let mut next = vec![0.0; inner * width];
+        let rows = next.par_chunks_mut(width).enumerate().with_min_len(1 << 8);
+        rows.for_each_init(Vec::new, |row, (at, to)| {
+            let degree = self.row(row, ball.nodes[at]);
+            for &(j, weight) in &*row {
+                let from = &state[place[j as usize] as usize * width..][..width];
+                to.iter_mut().zip(from).for_each(|(to, from)| *to += f64::from(weight) / degree * from);
+            }
+        });
+        next
     }
 }
 
@@ -99,6 +117,13 @@ impl Ball {
         *known as usize - 1
     }
 
+    /// Position of every node of the graph that the ball holds; 0 for the others.
+    fn places(&self, nodes: usize) -> Vec<u32> {
+        let mut place = vec![0u32; nodes];
+        self.nodes.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
+        place
+    }
+
     /// Weights of a node, by its position in the ball.
     pub fn weights_of(&self, at: usize) -> &[f64] {
         &self.weights[at * self.hops..][..self.hops]
@@ -110,8 +135,7 @@ impl Ball {
     /// # Errors
     /// Weights that are no weights of a graph.
     pub fn graph(&self, steps: &Steps<'_>) -> Result<Graph> {
-        let mut place = vec![0u32; steps.nodes()];
-        self.nodes.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
+        let place = self.places(steps.nodes());
         let (mut edges, mut weights, mut row) = (Vec::new(), Vec::new(), Vec::new());
         for (at, (&node, &distance)) in (0..).zip(self.nodes.iter().zip(&self.distance)) {
             // Farther nodes start no step of a walk of T - 1 steps.

@@ -6,7 +6,8 @@
 //! the constant.
 //!
 //! Terms are f64. The logit they are held against is the engine's own, computed in f32 on the same neighbourhood by
-//! propagation: the residual is a check of one program by another.
+//! propagation: the residual is a check of one program by another. (Of very large neighbourhoods, see
+//! [`Case::propagated_logits`].)
 
 use super::factors::{Block, LANES};
 use super::{Ball, Factors, Steps, Term, Top};
@@ -23,7 +24,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Nodes of a task; fixed, so that sums do not depend on threads.
-const PORTION: usize = 16 * LANES;
+const PORTION: usize = 64 * LANES;
+/// Features of a neighbourhood up to which the engine computes the logit.
+const ENGINE_VALUES: usize = 1 << 24;
 
 /// What is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +71,7 @@ pub struct Edit {
 /// An answer: intercept + terms + rest = logit, up to `residual`.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// The engine's logit, f32 arithmetic.
+    /// The logit by propagation: the engine's, see [`Case::propagated_logits`].
     pub logit: f64,
     /// beta of the score, plus what centring took from the terms.
     pub intercept: f64,
@@ -137,38 +140,35 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Responses of all nodes of the ball in portions, in parallel; results in order.
-    fn portions<R: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = (usize, Vec<f64>)>) -> R + Sync) -> Vec<R> {
-        let d = self.factors.features();
-        let starts: Vec<usize> = (0..self.ball.nodes.len()).step_by(PORTION).collect();
-        let portion = |&start: &usize| {
-            let end = (start + PORTION).min(self.ball.nodes.len());
-            let mut block = Block::default();
-            let mut rows = (start..end).step_by(LANES).flat_map(|first| {
+    /// Visits the responses of all nodes of the ball, in parallel by portions; what they make, in order.
+    fn portions<R: Send>(&self, begin: impl Fn() -> R + Sync, visit: impl Fn(&mut R, usize, &[f64]) + Sync) -> Vec<R> {
+        let (d, nodes) = (self.factors.features(), self.ball.nodes.len());
+        let starts: Vec<usize> = (0..nodes).step_by(PORTION).collect();
+        let portion = |block: &mut Block, &start: &usize| {
+            let end = (start + PORTION).min(nodes);
+            let mut made = begin();
+            for first in (start..end).step_by(LANES) {
                 let count = LANES.min(end - first);
-                self.factors.responses(&mut block, count, |lane, x| self.fill_row(first + lane, x));
-                let rows: Vec<(usize, Vec<f64>)> =
-                    (0..count).map(|lane| (first + lane, block.responses[lane * d..][..d].to_vec())).collect();
-                rows
-            });
-            work(&mut rows)
+                self.factors.responses(block, count, |lane, x| self.fill_row(first + lane, x));
+                (0..count).for_each(|lane| visit(&mut made, first + lane, &block.responses[lane * d..][..d]));
+            }
+            made
         };
-        starts.par_iter().map(portion).collect()
+        starts.par_iter().map_init(Block::default, portion).collect()
     }
 
     fn response_sums(&self) -> Vec<f64> {
         let (d, hops) = (self.factors.features(), self.factors.hops());
-        let partial = self.portions(|rows| {
-            let mut sums = vec![0.0; hops * d];
-            for (at, responses) in rows {
+        let partial = self.portions(
+            || vec![0.0; hops * d],
+            |sums, at, responses| {
                 for (sums, &weight) in sums.chunks_exact_mut(d).zip(self.ball.weights_of(at)) {
                     if weight != 0.0 {
-                        sums.iter_mut().zip(&responses).for_each(|(sum, f)| *sum += weight * f);
+                        sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += weight * f);
                     }
                 }
-            }
-            sums
-        });
+            },
+        );
         let mut sums = vec![0.0; hops * d];
         for part in partial {
             sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
@@ -192,6 +192,50 @@ impl<'a> Case<'a> {
             logits.iter_mut().zip(weights).for_each(|(logit, w)| *logit += w * state);
         }
         logits
+    }
+
+    /// Logits of some outputs by propagation, which the terms are held against: the engine's, or where the neighbourhood is
+    /// so large that its pass would take longer than the explanation, hop by hop in f64.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn propagated_logits(&self, outputs: &[usize]) -> Result<Vec<f64>> {
+        match self.ball.nodes.len().saturating_mul(self.factors.features()) <= ENGINE_VALUES {
+            true => self.engine_logits(outputs),
+            false => Ok(self.pulled_logits(outputs)),
+        }
+    }
+
+    /// beta + G_0 + M (G_1 + M (G_2 + ...)) with `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`, from the rim inwards.
+    pub fn pulled_logits(&self, outputs: &[usize]) -> Vec<f64> {
+        let (factors, d, hops, all) =
+            (self.factors, self.factors.features(), self.factors.hops(), self.factors.outputs());
+        let width = outputs.len();
+        let weights: Vec<f64> = (0..hops * width * d)
+            .map(|at| {
+                let (t, output, k) = (at / (width * d), outputs[at / d % width], at % d);
+                factors.theta(t, k) * factors.weight[k * all + output]
+            })
+            .collect();
+        let dot = |weights: &[f64], f: &[f64]| weights.iter().zip(f).map(|(w, f)| w * f).sum::<f64>();
+        let projected = self.portions(Vec::new, |made: &mut Vec<f64>, _, f| {
+            made.extend(weights.chunks_exact(d).map(|weights| dot(weights, f)));
+        });
+        // nodes x T x width
+        let projected = projected.concat();
+        let g = |at: usize, t: usize| &projected[(at * hops + t) * width..][..width];
+        let mut state: Vec<f64> = (0..self.ball.nodes.len()).flat_map(|at| g(at, hops - 1)).copied().collect();
+        for t in (0..hops - 1).rev() {
+            // Nodes farther away than t steps are not met by walks of t steps.
+            let inner = self.ball.distance.partition_point(|&distance| distance as usize <= t);
+            state = self.steps.pull(&self.ball, &state, width, inner);
+            state.chunks_exact_mut(width).enumerate().for_each(|(at, row)| {
+                row.iter_mut().zip(g(at, t)).for_each(|(value, g)| *value += g);
+            });
+        }
+        let starts = self.mass as usize;
+        let sum = |at: usize| state.iter().skip(at).step_by(width).take(starts).sum::<f64>();
+        outputs.iter().enumerate().map(|(at, &output)| factors.bias[output] + sum(at)).collect()
     }
 
     /// The engine's logits of some outputs: forward propagation in f32 over the neighbourhood.
@@ -238,7 +282,7 @@ impl<'a> Case<'a> {
         let beta = of(&factors.bias, 0);
         let constant: f64 = (0..d).map(|k| weight[k] * centre[k] * factors.total_theta(k)).sum::<f64>() * self.mass;
         let outputs: Vec<usize> = [score.output].into_iter().chain(score.versus).collect();
-        let engine = self.engine_logits(&outputs)?;
+        let engine = self.propagated_logits(&outputs)?;
         let logit = score.sign * (engine[0] - engine.get(1).copied().unwrap_or(0.0));
 
         let found =
@@ -278,71 +322,57 @@ impl<'a> Case<'a> {
 
     fn by_node(&self, weight: &[f64], by: By, top: usize, centre: &[f64]) -> Top {
         let (factors, d, hops) = (self.factors, self.factors.features(), self.factors.hops());
-        let parts = self.portions(|rows| {
-            let mut found = Top::new(top);
-            // theta summed with the weights of a node, for every feature.
-            let mut reach = vec![0.0; d];
-            for (at, responses) in rows {
-                let node = Some(self.ball.nodes[at] as usize);
-                let weights = self.ball.weights_of(at);
-                let effect = |k: usize| weight[k] * (responses[k] - centre[k]);
-                match (by.feature, by.hop) {
-                    (feature, true) => {
-                        for t in (0..hops).filter(|&t| weights[t] != 0.0) {
-                            let value = |k: usize| effect(k) * factors.theta(t, k) * weights[t];
-                            let hop = Some(t);
-                            if feature {
-                                (0..d).for_each(|k| found.push(Term { feature: Some(k), node, hop, value: value(k) }));
-                            } else {
-                                found.push(Term { feature: None, node, hop, value: (0..d).map(value).sum() });
-                            }
-                        }
-                    }
-                    (feature, false) => {
-                        reach.fill(0.0);
-                        for (t, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
-                            let theta = &factors.hop_weights[t * d..][..d];
-                            reach.iter_mut().zip(theta).for_each(|(reach, theta)| *reach += weight * theta);
-                        }
-                        let value = |k: usize| effect(k) * reach[k];
+        // theta summed with the weights of a node, for every feature.
+        let begin = || (Top::new(top), vec![0.0; d]);
+        let parts = self.portions(begin, |(found, reach), at, responses| {
+            let node = Some(self.ball.nodes[at] as usize);
+            let weights = self.ball.weights_of(at);
+            let effect = |k: usize| weight[k] * (responses[k] - centre[k]);
+            match (by.feature, by.hop) {
+                (feature, true) => {
+                    for t in (0..hops).filter(|&t| weights[t] != 0.0) {
+                        let value = |k: usize| effect(k) * factors.theta(t, k) * weights[t];
+                        let hop = Some(t);
                         if feature {
-                            (0..d)
-                                .for_each(|k| found.push(Term { feature: Some(k), node, hop: None, value: value(k) }));
+                            (0..d).for_each(|k| found.push(Term { feature: Some(k), node, hop, value: value(k) }));
                         } else {
-                            found.push(Term { feature: None, node, hop: None, value: (0..d).map(value).sum() });
+                            found.push(Term { feature: None, node, hop, value: (0..d).map(value).sum() });
                         }
                     }
                 }
+                (feature, false) => {
+                    reach.fill(0.0);
+                    for (t, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                        let theta = &factors.hop_weights[t * d..][..d];
+                        reach.iter_mut().zip(theta).for_each(|(reach, theta)| *reach += weight * theta);
+                    }
+                    let value = |k: usize| effect(k) * reach[k];
+                    if feature {
+                        (0..d).for_each(|k| found.push(Term { feature: Some(k), node, hop: None, value: value(k) }));
+                    } else {
+                        found.push(Term { feature: None, node, hop: None, value: (0..d).map(value).sum() });
+                    }
+                }
             }
-            found
         });
         let mut found = Top::new(top);
-        parts.into_iter().for_each(|part| found.merge(part));
+        parts.into_iter().for_each(|(part, _)| found.merge(part));
         found
     }
 
     /// What every source node adds to every output, nodes of the ball x L, responses centred.
     pub fn node_values(&self, centre: &[f64]) -> Vec<f64> {
         let (factors, d, outputs) = (self.factors, self.factors.features(), self.factors.outputs());
-        let parts = self.portions(|rows| {
-            let mut values = Vec::new();
-            for (at, responses) in rows {
-                let first = values.len();
-                values.resize(first + outputs, 0.0);
-                for k in 0..d {
-                    let reach: f64 = self
-                        .ball
-                        .weights_of(at)
-                        .iter()
-                        .enumerate()
-                        .map(|(t, weight)| weight * factors.theta(t, k))
-                        .sum();
-                    let effect = reach * (responses[k] - centre[k]);
-                    let weights = &factors.weight[k * outputs..][..outputs];
-                    values[first..].iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
-                }
+        let parts = self.portions(Vec::new, |values: &mut Vec<f64>, at, responses| {
+            let first = values.len();
+            values.resize(first + outputs, 0.0);
+            for k in 0..d {
+                let reach: f64 =
+                    self.ball.weights_of(at).iter().enumerate().map(|(t, weight)| weight * factors.theta(t, k)).sum();
+                let effect = reach * (responses[k] - centre[k]);
+                let weights = &factors.weight[k * outputs..][..outputs];
+                values[first..].iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
             }
-            values
         });
         parts.concat()
     }

@@ -141,9 +141,15 @@ fn bands(runs: &[Run], centres: &[Vec<f64>], k: usize, [low, high]: [f64; 2]) ->
         .collect();
     let band = |output| {
         let stability::Band { mean, low, high } = stability::Band::of(&effects, k, output, &x);
+        let [mean, low, high] = [mean, low, high].map(|values| values.into_iter().map(drawn).collect());
         Band { mean, low, high }
     };
     Bands { outputs: (0..runs[0].factors.outputs()).map(band).collect(), x }
+}
+
+/// A number that is only drawn: six digits, so that pages stay light.
+fn drawn(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// Three predictions worth a look: the surest right one, the surest mistake, and the one least sure.
@@ -188,7 +194,7 @@ fn local(run: &Run, unit: usize, reason: Option<String>, centres: &[f64]) -> Res
     let target = if dataset.level == Level::Node { Target::Node(unit) } else { Target::Graph(unit) };
     let case = Case::new(&run.model, factors, dataset, target, &Edit::default())?;
     let (logits, state) = (case.logits(), case.state());
-    let engine = case.engine_logits(&(0..outputs).collect::<Vec<_>>())?;
+    let engine = case.propagated_logits(&(0..outputs).collect::<Vec<_>>())?;
     let constant = |k: usize| centres[k] * factors.total_theta(k) * case.mass;
     let added = |k: usize, output: usize| factors.weight[k * outputs + output] * (state[k] - constant(k));
     let per_output = (0..outputs).map(|output| {
