@@ -54,7 +54,7 @@ function lineChart({ width, height = 240, label, lines, marks = [], xName, yName
 
 // A response over its data: lines of the outputs above, how often values occur below, on one x axis. `probe` is marked.
 function shapeChart({ width, label, lines, bands, knots, density, xLimits, xName, yName, probe }) {
-  const plot = 250, strip = density ? 58 : 0;
+  const plot = 250, strip = density ? 66 : 0;
   const height = plot + strip + 40;
   const shown = lines.flatMap((line) => line.points.map((point) => point[1]))
     .concat(bands.flatMap((band) => band.points.flatMap((point) => [point[1], point[2]])), [0]);
@@ -78,14 +78,14 @@ function shapeChart({ width, label, lines, bands, knots, density, xLimits, xName
   const bottom = plot + strip;
   if (density) {
     const most = Math.max(...density.counts, 1);
-    const tall = linear([0, Math.sqrt(most)], [0, strip - 14]);
+    const tall = linear([0, Math.sqrt(most)], [0, strip - 24]);
     density.counts.forEach((counted, at) => {
       const from = x(density.edges[at]), to = x(density.edges[at + 1]);
       const size = counted ? Math.max(1, tall(Math.sqrt(counted))) : 0;
       if (size) parts.push(s("rect", { x: from, y: bottom - size, width: Math.max(1, to - from - 0.6), height: size, style: "fill:var(--quiet)" },
         title(`${count(counted)} from ${number(density.edges[at])} to ${number(density.edges[at + 1])}`)));
     });
-    parts.push(text(box.right, plot + 14, "how often values occur (square-root scale)", { "text-anchor": "end" }));
+    parts.push(text(box.right, plot + 14, "how often values occur (square roots)", { "text-anchor": "end" }));
   }
   parts.push(s("line", { class: "axis", x1: box.left, x2: box.right, y1: bottom, y2: bottom }));
   for (const value of xTicks) {
@@ -147,7 +147,7 @@ function heatMap({ width, label, rows, columns, columnName, most, empty = "" }) 
       parts.push(s("g", {}, title(`${row.name}, ${columns[column]}: ${known ? number(value) : empty || "none"}`),
         s("rect", { x: left, y, width: Math.max(0.5, cell - gap), height: step - 1, style: "fill:var(--panel)" }),
         known ? s("rect", { x: left, y, width: Math.max(0.5, cell - gap), height: step - 1, class: value < 0 ? "against" : "for", "fill-opacity": (0.06 + 0.94 * strength).toFixed(3) }) : null,
-        known && cell >= 34 ? text(left + (cell - gap) / 2, y + 16, number(value, 2), { "text-anchor": "middle", style: strength > 0.55 ? "fill:var(--on)" : "fill:var(--ink)" }) : null));
+        known && cell >= 34 ? text(left + (cell - gap) / 2, y + 16, (scale < 10 ? value.toFixed(2).replace("-", "−") : number(value, 2)), { "text-anchor": "middle", style: strength > 0.55 ? "fill:var(--on)" : "fill:var(--ink)" }) : null));
     });
   });
   return picture(width, top + rows.length * step + 4, label, ...parts);
@@ -204,9 +204,10 @@ function dots({ width, label, rows, names }) {
 function network({ width, label, nodes, edges, places, centre, far = 0 }) {
   const height = Math.round(Math.min(560, Math.max(300, width * 0.72)));
   const most = largest(nodes.map((node) => node.value)) || 1;
-  const margin = 34;
+  const margin = Math.min(34, width / 14);
   const at = places.map(([x, y]) => [margin + ((x + 1) / 2) * (width - 2 * margin), margin + ((y + 1) / 2) * (height - 2 * margin)]);
-  const size = (node) => 4 + 15 * Math.sqrt(Math.abs(node.value) / most);
+  const biggest = Math.max(6, Math.min(15, width / 45));
+  const size = (node) => 3.5 + biggest * Math.sqrt(Math.abs(node.value) / most);
   const parts = Array.from({ length: far }, (_, ring) => s("ellipse", { cx: width / 2, cy: height / 2, rx: ((ring + 1) / far) * (width / 2 - margin), ry: ((ring + 1) / far) * (height / 2 - margin), class: "grid", fill: "none" }));
   parts.push(...edges.map(([a, b]) => s("line", { x1: at[a][0], y1: at[a][1], x2: at[b][0], y2: at[b][1], class: "axis", "stroke-opacity": 0.7 })));
   // Small circles over large ones, so that none is hidden.

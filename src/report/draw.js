@@ -102,6 +102,8 @@ function choice(label, options, value, change) {
 
 // A figure that is drawn again whenever something is chosen or the width changes. `draw(width)` gives the caption, the
 // picture and a table with the same content.
+const PAPER = 680;
+let printing = false;
 const figures = new Set();
 function figure(name, draw) {
   const caption = h("figcaption");
@@ -109,7 +111,8 @@ function figure(name, draw) {
   const rows = h("details", {}, h("summary", {}, "Show as a table"));
   const frame = h("figure", { "data-figure": name }, caption, body, rows);
   const redraw = () => {
-    const width = Math.round(body.clientWidth || frame.clientWidth || 640);
+    // Paper is not laid out yet when it is drawn for: a width that suits a page.
+    const width = printing ? PAPER : Math.round(body.clientWidth || PAPER);
     const drawn = draw(Math.max(width, 200));
     caption.replaceChildren(...[drawn.caption].flat());
     body.replaceChildren(...[drawn.legend, drawn.picture].flat().filter(Boolean));

@@ -39,9 +39,11 @@ function start() {
   });
   // On paper everything is open, and drawn for the width of paper; afterwards all is as it was.
   let opened = [];
-  const paper = (printing) => {
+  const paper = (wanted) => {
+    if (wanted === printing) return;
+    printing = wanted;
     if (printing) {
-      opened = [...opened, ...document.querySelectorAll("details:not([open])")];
+      opened = [...document.querySelectorAll("details:not([open])")];
       opened.forEach((details) => { details.open = true; });
     } else {
       opened.forEach((details) => { details.open = false; });
@@ -49,6 +51,9 @@ function start() {
     }
     figures.forEach((redraw) => redraw());
   };
+  // Before pages are counted; a preview without printing only changes the medium.
+  addEventListener("beforeprint", () => paper(true));
+  addEventListener("afterprint", () => paper(false));
   matchMedia("print").addEventListener("change", (event) => paper(event.matches));
   document.documentElement.dataset.ready = "true";
 }

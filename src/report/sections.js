@@ -3,7 +3,11 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const state = { feature: 0, output: 0, versus: -1, overall: true, local: 0, by: "feature", rows: 20, probe: 0.5, filter: "" };
 
-const outputName = (at) => data.outputs[at]?.name || `output ${at}`;
+// Within sentences; lists have the whole name.
+const LONG = 48;
+const outputName = (at) => data.outputs[at]?.name.trim() || `output ${at}`;
+const classWords = (at) => isolated(shortened(outputName(at), LONG));
+const featureWords = (feature) => isolated(shortened(featureName(feature), LONG));
 const featureName = (feature) => feature.name.trim() || `feature ${feature.index}`;
 const nodeName = (node) => node.name || `node ${node.id}`;
 const unitName = (local) => local.name || `${local.level || "node"} ${local.id}`;
@@ -130,7 +134,7 @@ function importanceSection() {
     const all = data.features.map((feature, at) => ({ feature, at })).sort((a, b) => value(b.feature) - value(a.feature)).slice(0, state.rows);
     const rows = all.map(({ feature, at }) => ({ name: featureName(feature), value: value(feature), picked: at === state.feature,
       kind: direction(feature) === null ? "for" : direction(feature) < 0 ? "against" : "for", note: number(value(feature), 4) }));
-    const subject = state.overall ? "all classes together" : isolated(outputName(state.output));
+    const subject = state.overall ? "all classes together" : `class ${classWords(state.output)}`;
     const directed = !state.overall && data.features.some((feature) => feature.signed);
     return {
       caption: [h("strong", {}, `Importance for ${subject}`), `, ${rows.length} of ${count(data.features_total)} features.`],
@@ -188,13 +192,13 @@ function shapesSection() {
     if (!feature.shape) { readout.textContent = ""; return; }
     const x = probed();
     const value = feature.weight[state.output] * (response(feature.shape, x) - feature.shape.centre);
-    const words = `at ${number(x)} it adds ${signed(value)} to the logit of ${isolated(outputName(state.output))}`;
+    const words = `at ${number(x)} it adds ${signed(value)} to the logit of class ${classWords(state.output)}`;
     readout.textContent = words;
     slider.setAttribute("aria-valuetext", words);
   });
   const drawn = figure("shape", (width) => {
     const feature = data.features[state.feature];
-    const name = isolated(featureName(feature)), wanted = isolated(outputName(state.output));
+    const name = featureWords(feature), wanted = classWords(state.output);
     if (!feature.shape) return { caption: [h("strong", {}, name), " has no curve on this page."], picture: [] };
     const { shape } = feature;
     const main = curve(feature, state.output);
@@ -208,7 +212,7 @@ function shapesSection() {
     const [low, high] = limits(main.map((point) => point[1]), 0);
     const x = probed();
     const picture = shapeChart({ width, lines, bands, density: shape.density, xLimits: across(shape), knots: inside.filter((_, at) => inside.length <= 60),
-      label: `What ${name} adds to the logit of ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
+      label: `What ${name} adds to the logit of class ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
       xName: `value of ${featureName(feature)}`, yName: "added to the logit", probe: { x, y: feature.weight[state.output] * (response(shape, x) - shape.centre) } });
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
@@ -218,7 +222,7 @@ function shapesSection() {
     });
     const step = Math.max(1, Math.ceil(main.length / 60));
     return {
-      caption: [h("strong", {}, name), ` (column ${feature.index}) and ${wanted}. ${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`],
+      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for class ${wanted}. ${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`],
       legend: legend([[{ stroke: "var(--accent)", width: 3 }, wanted], ...(others.length ? [[{ stroke: "var(--quiet)", width: 1 }, "other classes"]] : []),
         ...(band ? [[{ stroke: "var(--second)", dash: "5 3" }, "mean over seeds"], [{ fill: "var(--accent)", opacity: 0.25 }, "spread over seeds"]] : [])]),
       picture,
@@ -247,7 +251,7 @@ function shapesSection() {
     });
   });
   return section("shapes", "What each feature does",
-    how(binary ? `The curve shows what a value adds to the logit: above zero it speaks for ${isolated(outputName(0))}${data.outputs[0].negative ? `, below for ${isolated(data.outputs[0].negative)}` : ""}. ` : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
+    how(binary ? `The curve shows what a value adds to the logit: above zero it speaks for class ${classWords(0)}${data.outputs[0].negative ? `, below for class ${isolated(shortened(data.outputs[0].negative, LONG))}` : ""}. ` : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
       "The grey bars tell how often values occur: where there are none, the curve is a guess. A prediction averages the curve over the nodes that walks reach. The curve is exact, made of straight lines."),
     controls(featureChooser(), outputChooser()), drawn.frame,
     h("div", { class: "slider" }, h("label", { for: "probe" }, "Read the curve at a value"), slider, readout),
@@ -277,14 +281,14 @@ function hopsSection() {
     const [smooth, rough] = [gain(1), gain(-1)].map(Math.abs);
     const reading = rough < 0.5 * smooth ? "It mostly averages: differences between neighbours are damped." : rough > 2 * smooth ? "It mostly contrasts: differences between neighbours are amplified." : "It passes smooth and rough signals about equally.";
     return {
-      caption: [h("strong", {}, isolated(featureName(feature))), `: how its walk weights treat signals on the graph. ${reading}`],
+      caption: [h("strong", {}, featureWords(feature)), `: how its walk weights treat signals on the graph. ${reading}`],
       picture: lineChart({ width, height: 220, label: `Spectral response of ${featureName(feature)}: ${number(gain(-1))} for the roughest, ${number(gain(0))} in the middle, ${number(gain(1))} for constant signals. ${reading}`,
-        lines: [{ name: featureName(feature), stroke: "var(--accent)", points }], marks, xName: "rough (−1)  ←  eigenvalue of the walk  →  smooth (1)", xLimits: [-1, 1], yLimits: limits(points.map((point) => point[1]).concat([0])) }),
+        lines: [{ name: featureName(feature), stroke: "var(--accent)", points }], marks, xName: "eigenvalue: −1 rough, 1 smooth", xLimits: [-1, 1], yLimits: limits(points.map((point) => point[1]).concat([0])) }),
       table: table("Response by eigenvalue", ["Eigenvalue", "Response"], points.filter((_, at) => at % 8 === 0).map(([x, y]) => [number(x), number(y)])),
     };
   });
   return section("hops", "How far features reach",
-    how("A feature of a node itself counts at 0 steps, one of its neighbours at 1 step, and so on. A darker cell means that the model listens more at that distance; each row sums to one unless weights were left free."),
+    how("A feature of a node itself counts at 0 steps, one of its neighbours at 1 step, and so on. A stronger colour means that the model listens more at that distance; each row sums to one unless weights were left free."),
     data.hops.warning ? h("p", { class: "warning" }, data.hops.warning) : null,
     data.hops.gamma === null ? null : h("p", {}, `How well this graph can tell walk lengths apart (gamma): ${number(data.hops.gamma)}. Near zero, different weights give nearly the same predictions.`),
     controls(rowsChooser()), heat.frame,
@@ -312,7 +316,7 @@ function routingSection() {
     table: table("Features by expert", ["Expert", "Features"], experts.used_by.map((used, expert) => [expert, count(used)])),
   })) : null;
   return section("routing", "Which experts shape the curves",
-    how(`A curve is mixed from ${plural(experts.active, "small network")} of ${experts.count}, the experts. Features with the same pattern here have curves built from the same pieces; a darker cell means a stronger share.`),
+    how(`A curve is mixed from ${plural(experts.active, "small network")} of ${experts.count}, the experts. Features with the same pattern here have curves built from the same pieces; a stronger colour means a larger share.`),
     experts.unused.length ? h("p", {}, `No feature uses ${experts.unused.length === 1 ? "expert" : "experts"} ${experts.unused.join(", ")}.`) : null,
     experts.near_duplicates.map((pair) => h("p", {}, `Experts ${pair.a} and ${pair.b} compute nearly the same (similarity ${number(pair.similarity)}).`)),
     controls(rowsChooser()), heat.frame, load?.frame);
@@ -337,14 +341,14 @@ function partsOf(local, by, output, versus) {
   rows.push({ name: versus >= 0 ? "difference" : "logit", kind: "end", value: logit });
   return { rows, residual, logit };
 }
-const subject = (output, versus) => isolated(outputName(output)) + (versus >= 0 ? ` against ${isolated(outputName(versus))}` : "");
+const subject = (output, versus) => `class ${classWords(output)}` + (versus >= 0 ? ` against ${classWords(versus)}` : "");
 function drawWaterfall(local, by, output, versus, width) {
   const { rows, residual } = partsOf(local, by, output, versus);
   const words = { feature: "features", node: "source nodes", hop: "walk lengths" }[by];
   const what = subject(output, versus);
   return {
     caption: [h("strong", {}, `${isolated(unitName(local))}: ${what}`), `, split over ${words}. Rounding leaves ${number(residual, 2)}.`],
-    legend: legend([[{ fill: "var(--for)" }, `speaks for ${isolated(outputName(output))}`], [{ fill: "var(--against)" }, versus >= 0 ? `speaks for ${isolated(outputName(versus))}` : "speaks against"]]),
+    legend: legend([[{ fill: "var(--for)" }, `speaks for class ${classWords(output)}`], [{ fill: "var(--against)" }, versus >= 0 ? `speaks for class ${classWords(versus)}` : "speaks against"]]),
     picture: waterfall({ width, rows, label: `${unitName(local)}, ${what}, from intercept ${number(rows[0].value)} over ${words} to ${number(rows.at(-1).value)}.` }),
     table: table(`${unitName(local)}: ${what}`, ["Part", "Adds"], rows.map((row) => [row.name, signed(row.value, 4)])),
   };
@@ -364,8 +368,8 @@ function drawEgo(local, output, versus, width) {
   };
 }
 function verdict(local) {
-  const right = local.truth === null ? "" : local.truth === local.predicted ? " That is right." : ` In truth it is ${isolated(local.truth)}.`;
-  return `${isolated(unitName(local))}${local.reason ? ` (${local.reason})` : ""} is predicted to be ${isolated(local.predicted)}.${right}`;
+  const right = local.truth === null ? "" : local.truth === local.predicted ? " That is right." : ` In truth it is of class ${isolated(shortened(local.truth, LONG))}.`;
+  return `${isolated(unitName(local))}${local.reason ? ` (${local.reason})` : ""} is predicted to be of class ${isolated(shortened(local.predicted, LONG))}.${right}`;
 }
 
 function localSection() {

@@ -146,6 +146,7 @@ fn local(id: usize, nodes: usize, classes: &[&str], outputs: usize, name: &dyn F
     let parts: Vec<FeaturePart> =
         (0..15).map(|k| FeaturePart { index: k, name: name(k), value: Some(wobble(k)), values: values(k) }).collect();
     let rest = values(99);
+    let (rare, others) = (0.1 / (id + 1) as f64, (classes.len() - 1) as f64);
     let sums = (0..outputs).map(|output| parts.iter().map(|part| part.values[output]).sum::<f64>() + rest[output]);
     let mut distance = vec![0];
     for node in 1..nodes {
@@ -160,7 +161,8 @@ fn local(id: usize, nodes: usize, classes: &[&str], outputs: usize, name: &dyn F
         reason: Some("chosen".into()),
         truth: Some(classes[0].into()),
         predicted: classes[classes.len() - 1].into(),
-        probabilities: vec![1.0 / classes.len() as f64; classes.len()],
+        // The first class gets what the others leave.
+        probabilities: (0..classes.len()).map(|class| if class == 0 { 1.0 - rare * others } else { rare }).collect(),
         outputs: sums.map(|sum| LocalOutput { logit: sum + 0.25, intercept: 0.25, residual: 0.0 }).collect(),
         by_feature: ByFeature { parts, rest, rest_count: 5 },
         by_node: ByNode { parts: (0..nodes).map(node).collect(), rest: vec![0.0; outputs], rest_count: 3 },
