@@ -147,7 +147,7 @@ function heatMap({ width, label, rows, columns, columnName, most, empty = "" }) 
       parts.push(s("g", {}, title(`${row.name}, ${columns[column]}: ${known ? number(value) : empty || "none"}`),
         s("rect", { x: left, y, width: Math.max(0.5, cell - gap), height: step - 1, style: "fill:var(--panel)" }),
         known ? s("rect", { x: left, y, width: Math.max(0.5, cell - gap), height: step - 1, class: value < 0 ? "against" : "for", "fill-opacity": (0.06 + 0.94 * strength).toFixed(3) }) : null,
-        known && cell >= 34 ? text(left + (cell - gap) / 2, y + 16, (scale < 10 ? value.toFixed(2).replace("-", "−") : number(value, 2)), { "text-anchor": "middle", style: strength > 0.55 ? "fill:var(--on)" : "fill:var(--ink)" }) : null));
+        known && cell >= 34 ? text(left + (cell - gap) / 2, y + 16, (scale < 10 ? value.toFixed(2).replace("-", "−") : number(value, 2)), { "text-anchor": "middle", style: `fill:var(${strength > 0.8 ? "--on" : strength > 0.55 ? "--middle" : "--ink"})` }) : null));
     });
   });
   return picture(width, top + rows.length * step + 4, label, ...parts);

@@ -6,7 +6,9 @@ const state = { feature: 0, output: 0, versus: -1, overall: true, local: 0, by: 
 // Within sentences; lists have the whole name.
 const LONG = 48;
 const outputName = (at) => data.outputs[at]?.name.trim() || `output ${at}`;
-const classWords = (at) => isolated(shortened(outputName(at), LONG));
+// "class cats"; a name that says so itself is not told twice.
+const ofClass = (name) => (/^class\b/i.test(name) ? "" : "class ") + isolated(shortened(name, LONG));
+const classWords = (at) => ofClass(outputName(at));
 const featureWords = (feature) => isolated(shortened(featureName(feature), LONG));
 const featureName = (feature) => feature.name.trim() || `feature ${feature.index}`;
 const nodeName = (node) => node.name || `node ${node.id}`;
@@ -134,7 +136,7 @@ function importanceSection() {
     const all = data.features.map((feature, at) => ({ feature, at })).sort((a, b) => value(b.feature) - value(a.feature)).slice(0, state.rows);
     const rows = all.map(({ feature, at }) => ({ name: featureName(feature), value: value(feature), picked: at === state.feature,
       kind: direction(feature) === null ? "for" : direction(feature) < 0 ? "against" : "for", note: number(value(feature), 4) }));
-    const subject = state.overall ? "all classes together" : `class ${classWords(state.output)}`;
+    const subject = state.overall ? "all classes together" : `${classWords(state.output)}`;
     const directed = !state.overall && data.features.some((feature) => feature.signed);
     return {
       caption: [h("strong", {}, `Importance for ${subject}`), `, ${rows.length} of ${count(data.features_total)} features.`],
@@ -183,7 +185,9 @@ function shapesSection() {
   const probed = () => {
     const { shape } = data.features[state.feature];
     const [low, high] = across(shape);
-    return low + state.probe * (high - low);
+    // To a thousandth of the data: as fine as anyone can point.
+    const step = (high - low) / 1000;
+    return Math.round((low + state.probe * (high - low)) / step) * step;
   };
   followers.push(() => {
     const feature = data.features[state.feature];
@@ -192,7 +196,7 @@ function shapesSection() {
     if (!feature.shape) { readout.textContent = ""; return; }
     const x = probed();
     const value = feature.weight[state.output] * (response(feature.shape, x) - feature.shape.centre);
-    const words = `at ${number(x)} it adds ${signed(value)} to the logit of class ${classWords(state.output)}`;
+    const words = `at ${number(x)} it adds ${signed(value)} to the logit of ${classWords(state.output)}`;
     readout.textContent = words;
     slider.setAttribute("aria-valuetext", words);
   });
@@ -212,7 +216,7 @@ function shapesSection() {
     const [low, high] = limits(main.map((point) => point[1]), 0);
     const x = probed();
     const picture = shapeChart({ width, lines, bands, density: shape.density, xLimits: across(shape), knots: inside.filter((_, at) => inside.length <= 60),
-      label: `What ${name} adds to the logit of class ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
+      label: `What ${name} adds to the logit of ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
       xName: `value of ${featureName(feature)}`, yName: "added to the logit", probe: { x, y: feature.weight[state.output] * (response(shape, x) - shape.centre) } });
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
@@ -222,7 +226,7 @@ function shapesSection() {
     });
     const step = Math.max(1, Math.ceil(main.length / 60));
     return {
-      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for class ${wanted}. ${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`],
+      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for ${wanted}. ${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`],
       legend: legend([[{ stroke: "var(--accent)", width: 3 }, wanted], ...(others.length ? [[{ stroke: "var(--quiet)", width: 1 }, "other classes"]] : []),
         ...(band ? [[{ stroke: "var(--second)", dash: "5 3" }, "mean over seeds"], [{ fill: "var(--accent)", opacity: 0.25 }, "spread over seeds"]] : [])]),
       picture,
@@ -251,7 +255,7 @@ function shapesSection() {
     });
   });
   return section("shapes", "What each feature does",
-    how(binary ? `The curve shows what a value adds to the logit: above zero it speaks for class ${classWords(0)}${data.outputs[0].negative ? `, below for class ${isolated(shortened(data.outputs[0].negative, LONG))}` : ""}. ` : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
+    how(binary ? `The curve shows what a value adds to the logit: above zero it speaks for ${classWords(0)}${data.outputs[0].negative ? `, below for ${ofClass(data.outputs[0].negative)}` : ""}. ` : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
       "The grey bars tell how often values occur: where there are none, the curve is a guess. A prediction averages the curve over the nodes that walks reach. The curve is exact, made of straight lines."),
     controls(featureChooser(), outputChooser()), drawn.frame,
     h("div", { class: "slider" }, h("label", { for: "probe" }, "Read the curve at a value"), slider, readout),
@@ -341,14 +345,14 @@ function partsOf(local, by, output, versus) {
   rows.push({ name: versus >= 0 ? "difference" : "logit", kind: "end", value: logit });
   return { rows, residual, logit };
 }
-const subject = (output, versus) => `class ${classWords(output)}` + (versus >= 0 ? ` against ${classWords(versus)}` : "");
+const subject = (output, versus) => `${classWords(output)}` + (versus >= 0 ? ` against ${classWords(versus)}` : "");
 function drawWaterfall(local, by, output, versus, width) {
   const { rows, residual } = partsOf(local, by, output, versus);
   const words = { feature: "features", node: "source nodes", hop: "walk lengths" }[by];
   const what = subject(output, versus);
   return {
     caption: [h("strong", {}, `${isolated(unitName(local))}: ${what}`), `, split over ${words}. Rounding leaves ${number(residual, 2)}.`],
-    legend: legend([[{ fill: "var(--for)" }, `speaks for class ${classWords(output)}`], [{ fill: "var(--against)" }, versus >= 0 ? `speaks for class ${classWords(versus)}` : "speaks against"]]),
+    legend: legend([[{ fill: "var(--for)" }, `speaks for ${classWords(output)}`], [{ fill: "var(--against)" }, versus >= 0 ? `speaks for ${classWords(versus)}` : "speaks against"]]),
     picture: waterfall({ width, rows, label: `${unitName(local)}, ${what}, from intercept ${number(rows[0].value)} over ${words} to ${number(rows.at(-1).value)}.` }),
     table: table(`${unitName(local)}: ${what}`, ["Part", "Adds"], rows.map((row) => [row.name, signed(row.value, 4)])),
   };
@@ -368,8 +372,8 @@ function drawEgo(local, output, versus, width) {
   };
 }
 function verdict(local) {
-  const right = local.truth === null ? "" : local.truth === local.predicted ? " That is right." : ` In truth it is of class ${isolated(shortened(local.truth, LONG))}.`;
-  return `${isolated(unitName(local))}${local.reason ? ` (${local.reason})` : ""} is predicted to be of class ${isolated(shortened(local.predicted, LONG))}.${right}`;
+  const right = local.truth === null ? "" : local.truth === local.predicted ? " That is right." : ` In truth it is of ${ofClass(local.truth)}.`;
+  return `${isolated(unitName(local))}${local.reason ? ` (${local.reason})` : ""} is predicted to be of ${ofClass(local.predicted)}.${right}`;
 }
 
 function localSection() {
