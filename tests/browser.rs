@@ -11,6 +11,7 @@ mod driver;
 mod sample;
 
 use driver::Browser;
+use harmonia::FittedModel;
 use harmonia::config::Config;
 use harmonia::datasets::{Dataset, Features, Labels};
 use harmonia::device::cpu::Cpu;
@@ -351,12 +352,24 @@ fn the_page_of_a_real_run_is_drawn() {
     assert_eq!(sections, ["summary", "curves", "shapes", "hops", "routing", "settings"]);
     assert!(browser.run("return document.body.textContent").as_str().unwrap().contains("harmonia report"));
     clean(&browser);
-    // The curve is in the units of the data, and its corners lie on the model's own response.
-    let range: [f64; 2] =
-        serde_json::from_value(browser.run("return data.features.find((feature) => feature.index === 1).shape.range"))
-            .unwrap();
-    let column: Vec<f64> = (0..nodes).map(|i| f64::from((((i * 3 + 1) as f32) * 0.37).sin())).collect();
-    let (low, high) = column.iter().fold((f64::MAX, f64::MIN), |(low, high), &x| (low.min(x), high.max(x)));
-    // Scaled to f32 and back.
-    assert!((range[0] - low).abs() < 1e-5 && (range[1] - high).abs() < 1e-5, "{range:?} {low} {high}");
+    // Without edges every walk stays where it is, so two nodes that differ in one feature differ by its curve alone. The
+    // page's curve is over the data as given, the model scales what it is given: both must say the same.
+    let (here, there) = (0.2f32, -0.7f32);
+    let values = vec![0.1, here, 0.3, 0.1, there, 0.3];
+    let labels = Labels::Classes { ids: vec![0, 1], classes: 3 };
+    let split = Split { train: vec![0], valid: vec![1], test: vec![] };
+    let graph = Graph::from_edges(2, &[], None, Direction::Undirected).unwrap();
+    let apart = Dataset::nodes("two", graph, Features::new(2, 3, values).unwrap(), labels, split).unwrap();
+    let logits = FittedModel::load(&root.join("best.safetensors")).unwrap().logits(&apart).unwrap();
+    let drawn: Vec<f64> = serde_json::from_value(browser.run(&format!(
+        "const {{weight, shape}} = data.features.find((feature) => feature.index === 1);
+         return weight.map((weight) => weight * (response(shape, {here}) - response(shape, {there})))"
+    )))
+    .unwrap();
+    for (output, drawn) in drawn.into_iter().enumerate() {
+        let model = f64::from(logits[output] - logits[3 + output]);
+        // The model computes in f32, with numbers of size one.
+        assert!((drawn - model).abs() < 1e-5, "{output}: {drawn} {model}");
+    }
+    assert!((logits[0] - logits[3]).abs() > 1e-4, "a curve that is flat shows nothing: {logits:?}");
 }
