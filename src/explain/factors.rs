@@ -8,7 +8,7 @@ use crate::datasets::Features;
 use crate::device::cpu::{Cpu, hop_weights, simd};
 use crate::device::{Device, Routing};
 use crate::error::{Error, Result};
-use crate::knots::Tables;
+use crate::knots::{Combination, Tables};
 use crate::model::{FittedModel, Layout};
 use std::ops::Range;
 
@@ -32,6 +32,9 @@ pub struct Factors {
     pub gates: Vec<f64>,
     /// f_k as lines.
     tables: Tables<f64>,
+    /// Of each set of experts, where any of them bends, rounded down to f32: an x of f32 lies above the one exactly where
+    /// it lies above the other.
+    bends: Vec<Vec<f32>>,
 }
 
 impl Factors {
@@ -55,7 +58,11 @@ impl Factors {
         hop_weights::forward(&mut theta, &parameters[layout.hop_logits.clone()], a);
         let mut tables = Tables::default();
         tables.compile(&routing, &gates, &parameters, layout);
+        let bends = |combination: &Combination<f64>| {
+            combination.thresholds()[..combination.pieces() - 1].iter().map(|&bend| rounded_down(bend)).collect()
+        };
         Ok(Factors {
+            bends: tables.combinations().iter().map(bends).collect(),
             bias: parameters[layout.readout_bias.clone()].to_vec(),
             weight: parameters[layout.readout_weight.clone()].to_vec(),
             hop_weights: theta,
@@ -124,13 +131,17 @@ impl Factors {
         simd(
             #[inline(always)]
             || {
-                for k in 0..d {
-                    let points: [f64; LANES] = std::array::from_fn(|lane| f64::from(x[lane * d + k]));
-                    let (combination, lines) = self.tables.feature(k);
-                    let pieces = combination.pieces_of(&points);
+                for (k, &combination) in self.tables.of_feature().iter().enumerate() {
+                    let mut points = [0f32; LANES];
+                    points.iter_mut().zip(x[k..].iter().step_by(d)).for_each(|(point, &x)| *point = x);
+                    let mut pieces = [0u32; LANES];
+                    for &bend in &self.bends[combination as usize] {
+                        pieces.iter_mut().zip(&points).for_each(|(piece, &x)| *piece += u32::from(bend < x));
+                    }
+                    let (_, lines) = self.tables.feature(k);
                     for lane in 0..count {
                         let [slope, intercept] = lines[pieces[lane] as usize];
-                        responses[lane * d + k] = slope.mul_add(points[lane], intercept);
+                        responses[lane * d + k] = slope.mul_add(f64::from(points[lane]), intercept);
                     }
                 }
             },
@@ -155,6 +166,12 @@ impl Factors {
     }
 }
 
+/// The largest f32 that is not above x.
+fn rounded_down(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) > x { near.next_down() } else { near }
+}
+
 /// Features and responses of a few nodes, LANES x d.
 #[derive(Default)]
 pub(super) struct Block {
@@ -172,5 +189,23 @@ fn chosen_experts(model: &FittedModel) -> Result<Vec<u32>> {
     match routing.experts.iter().any(|&expert| expert as usize >= model.layout.architecture.experts) {
         true => Err(Error::Data("the model routes a feature to an expert it does not have".into())),
         false => Ok(routing.experts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded_down;
+
+    #[test]
+    fn rounding_down_decides_for_every_f32_as_the_number_itself() {
+        let bends =
+            [0.1, -0.1, 1.0, 1.0 + 1e-12, 1.0 - 1e-12, 0.0, -1e-300, 1e-300, 1e300, -1e300, 3.4e38, 16_777_217.0];
+        for bend in bends {
+            let rounded = rounded_down(bend);
+            let near = bend as f32;
+            for x in [near.next_down(), near, near.next_up(), 0.0, 1.0, -1.0, f32::MAX, f32::MIN] {
+                assert_eq!(rounded < x, bend < f64::from(x), "{bend} {x}");
+            }
+        }
     }
 }
