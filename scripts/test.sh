@@ -31,6 +31,7 @@ RUSTDOCFLAGS="-D warnings" step cargo doc --no-deps
 # --show-output: a test that has to skip says so.
 step cargo test --no-fail-fast -- --show-output
 step cargo run --example fit_predict
+step cargo run --example explain
 # The main job as the README starts it, with fewer epochs and its directory out of the way.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

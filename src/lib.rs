@@ -17,7 +17,9 @@
 //! - [`model`]: parameters, the pass forward and backward written once over the device, checkpoints, [`fit`].
 //! - [`train`]: epochs, early stopping, metrics, run directories. [`config`] and [`presets`] hold the settings.
 //! - [`diagnose`]: what a graph lets hop weights say: identifiability, conditioning, horizon, spectral response.
-//! - [`experiments`]: what a model found again of a known generator. [`report`]: a page about a run.
+//! - [`explain`]: predictions as the sums they are, importances, shapes. [`diagnose`]: what a graph lets hop weights mean.
+//! - [`experiments`]: what a model found again of a known generator, and what it loses without features. [`report`]: a page
+//!   about a run.
 //! - [`cli`]: the binaries.
 //!
 //! # Train on your own arrays

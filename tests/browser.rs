@@ -15,6 +15,7 @@ use harmonia::FittedModel;
 use harmonia::config::Config;
 use harmonia::datasets::{Dataset, Features, Labels};
 use harmonia::device::cpu::Cpu;
+use harmonia::explain::{Run, members};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::report;
 use harmonia::train::session::{Session, Silent};
@@ -372,4 +373,51 @@ fn the_page_of_a_real_run_is_drawn() {
         assert!((drawn - model).abs() < 1e-5, "{output}: {drawn} {model}");
     }
     assert!((logits[0] - logits[3]).abs() > 1e-4, "a curve that is flat shows nothing: {logits:?}");
+}
+
+#[test]
+fn the_whole_page_of_real_runs_is_drawn() {
+    let Some(browser) = Browser::start() else { return };
+    let nodes = 40;
+    let edges: Vec<(u32, u32)> = (0..nodes).map(|i| (i, (i * 7 + 1) % nodes)).filter(|(a, b)| a != b).collect();
+    let graph = Graph::from_edges(nodes as usize, &edges, None, Direction::Undirected).unwrap();
+    let values = (0..nodes * 3).map(|at| (at as f32 * 0.37).sin()).collect();
+    let labels = Labels::Classes { ids: (0..nodes).map(|i| i % 2).collect(), classes: 2 };
+    let split = Split { train: (0..20).collect(), valid: (20..30).collect(), test: (30..40).collect() };
+    let features = Features::new(nodes as usize, 3, values).unwrap();
+    let mut dataset = Dataset::nodes("ring", graph, features, labels, split).unwrap();
+    dataset.feature_names = vec!["</script><script>alert(1)</script>".into(), "height".into(), "width".into()];
+    let mut config = Config::default();
+    (config.train.epochs, config.run.seeds) = (5, 2);
+    let stop = AtomicBool::new(false);
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("run");
+    Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
+    let runs: Vec<Run> =
+        members(&root).unwrap().iter().map(|path| Run::open(path, |_| Ok(dataset.clone())).unwrap()).collect();
+    for units in [&[][..], &[7, 3]] {
+        let request = report::Request { runs: &runs, units, diagnose: true, progress: &|_| {} };
+        let data = report::full(&request).unwrap();
+        // Every split of every logit adds up: the page says so, too.
+        for local in &data.locals {
+            for (output, of) in local.outputs.iter().enumerate() {
+                let features: f64 = local.by_feature.parts.iter().map(|part| part.values[output]).sum();
+                let nodes: f64 = local.by_node.parts.iter().map(|part| part.values[output]).sum();
+                let hops: f64 = local.by_hop.iter().map(|part| part.values[output]).sum();
+                let rest = |rest: &[f64]| rest.get(output).copied().unwrap_or(0.0);
+                for sum in [features + rest(&local.by_feature.rest), nodes + rest(&local.by_node.rest), hops] {
+                    // f32 logits of size one.
+                    assert!((of.intercept + sum + of.residual - of.logit).abs() < 1e-9 && of.residual.abs() < 1e-5);
+                }
+            }
+        }
+        browser.open(&report::html(&data).unwrap());
+        assert_eq!(browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)"), SECTIONS);
+        assert!(browser.run("return document.body.textContent").as_str().unwrap().contains("<script>alert(1)"));
+        for width in [320, 1400] {
+            browser.width(width);
+            assert_eq!(browser.list(OVERFLOW), Vec::<String>::new(), "{width}");
+            clean(&browser);
+        }
+    }
 }

@@ -65,7 +65,7 @@ impl Steps<'_> {
     }
 }
 
-/// Nodes in the order they are met, nearest first.
+/// Nodes from the nearest to the farthest, in the order of their numbers where equally far.
 #[derive(Clone, Debug)]
 pub struct Ball {
     /// Which.
@@ -103,7 +103,20 @@ impl Ball {
                 }
             }
         }
-        ball
+        ball.sorted()
+    }
+
+    /// Nodes of equal distance in the order of their numbers: the features of a large ball are then read in the order they
+    /// lie in memory.
+    fn sorted(self) -> Ball {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.par_sort_unstable_by_key(|&at| (self.distance[at], self.nodes[at]));
+        Ball {
+            nodes: order.iter().map(|&at| self.nodes[at]).collect(),
+            distance: order.iter().map(|&at| self.distance[at]).collect(),
+            weights: order.iter().flat_map(|&at| self.weights_of(at)).copied().collect(),
+            hops: self.hops,
+        }
     }
 
     fn find(&mut self, place: &mut [u32], node: u32, distance: u32) -> usize {

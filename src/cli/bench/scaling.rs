@@ -144,8 +144,10 @@ fn variations(base: Shape) -> Vec<(&'static str, &'static str, Vec<Variation>)> 
         ..of(shape, hops(4), format!("x{factor}"), factor)
     };
     let graphs = FACTORS.map(|factor| {
-        let [nodes, train, valid, test] = [base.nodes, base.train, base.valid, base.test].map(|count| factor * count);
-        counted(Shape { nodes, train, valid, test, edge_rows: factor * base.edge_rows, ..base }, factor)
+        // From twice the base on, states are larger than the caches: below, growth would be that of leaving them.
+        let times = 2 * factor;
+        let [nodes, train, valid, test] = [base.nodes, base.train, base.valid, base.test].map(|count| times * count);
+        counted(Shape { nodes, train, valid, test, edge_rows: times * base.edge_rows, ..base }, factor)
     });
     let edges = FACTORS.map(|factor| counted(Shape { edge_rows: factor * base.edge_rows, ..base }, factor));
     let walks = FACTORS.map(|factor| of(base, hops(2 * factor), (2 * factor).to_string(), 2 * factor));
