@@ -2,13 +2,14 @@
 
 use super::data::{AccessFlags, DirectoryFlag};
 use super::settings::integer;
-use super::{catch_interrupts, machine, say, train, watch};
+use super::{catch_interrupts, machine, say, watch};
 use crate::config::{Config, Layers};
 use crate::datasets::{self, Dataset};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::diagnose::{self, Diagnosis, Options, Reading, Response, Responses};
 use crate::error::{Error, Result};
+use crate::explain::saved_layers;
 use crate::model::FittedModel;
 use clap::Args;
 use serde::Serialize;
@@ -123,7 +124,7 @@ fn run_here(arguments: &Arguments) -> Result<()> {
 fn config(arguments: &Arguments, is_run: bool) -> Result<Config> {
     let path = Path::new(&arguments.target);
     let mut layers = if is_run {
-        train::saved_layers(path)?
+        saved_layers(path)?
     } else {
         if datasets::is_store(&arguments.target) && !path.join("meta.json").is_file() {
             let message = "is neither a run directory (it has no config.toml) nor a store (it has no meta.json)";

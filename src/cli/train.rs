@@ -6,8 +6,8 @@ use super::{catch_interrupts, dry_run, machine, progress::Progress, say, summary
 use crate::config::{Config, Layers};
 use crate::datasets::{self, Dataset};
 use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::files;
+use crate::error::Result;
+use crate::explain::saved_layers;
 use crate::interrupt;
 use crate::model::{Layout, MemoryPlan};
 use crate::train::Session;
@@ -145,18 +145,6 @@ fn config(arguments: &Arguments) -> Result<Config> {
         layers.value("train.epochs", integer(epochs, "--epochs")?, "--epochs")?;
     }
     layers.finish()
-}
-
-/// The settings of a run, to be finished.
-pub(super) fn saved_layers(directory: &Path) -> Result<Layers> {
-    let path = directory.join("config.toml");
-    if !path.is_file() {
-        return Err(Error::file(directory, "is not a run directory: expected a config.toml in it"));
-    }
-    let text = files::read_text(&path)?;
-    let mut layers = Layers::new()?;
-    layers.toml(&text, &path.display().to_string())?;
-    Ok(layers)
 }
 
 /// A run may be resumed from another directory.

@@ -136,7 +136,10 @@ impl Factors {
                     points.iter_mut().zip(x[k..].iter().step_by(d)).for_each(|(point, &x)| *point = x);
                     let mut pieces = [0u32; LANES];
                     for &bend in &self.bends[combination as usize] {
-                        pieces.iter_mut().zip(&points).for_each(|(piece, &x)| *piece += u32::from(bend < x));
+                        // By number: the compiler then compares all points with one bend, not one point with many.
+                        for lane in 0..LANES {
+                            pieces[lane] += u32::from(bend < points[lane]);
+                        }
                     }
                     let (_, lines) = self.tables.feature(k);
                     for lane in 0..count {

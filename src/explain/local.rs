@@ -217,9 +217,12 @@ impl<'a> Case<'a> {
                 factors.theta(t, k) * factors.weight[k * all + output]
             })
             .collect();
-        let dot = |weights: &[f64], f: &[f64]| weights.iter().zip(f).map(|(w, f)| w * f).sum::<f64>();
-        let projected = self.portions(Vec::new, |made: &mut Vec<f64>, _, f| {
-            made.extend(weights.chunks_exact(d).map(|weights| dot(weights, f)));
+        let projected = self.portions(Vec::new, |made: &mut Vec<f64>, at, f| {
+            for (t, weights) in weights.chunks_exact(width * d).enumerate() {
+                // Shorter walks do not reach the node.
+                let reached = t >= self.ball.distance[at] as usize;
+                made.extend(weights.chunks_exact(d).map(|weights| if reached { dot(weights, f) } else { 0.0 }));
+            }
         });
         // nodes x T x width
         let projected = projected.concat();
@@ -390,6 +393,19 @@ impl<'a> Case<'a> {
         }
         values
     }
+}
+
+/// In several sums side by side: one sum would wait for every addition.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    const SUMS: usize = 8;
+    let (a, b) = (a.as_chunks::<SUMS>(), b.as_chunks::<SUMS>());
+    let mut sums = [0.0; SUMS];
+    for (a, b) in a.0.iter().zip(b.0) {
+        for at in 0..SUMS {
+            sums[at] += a[at] * b[at];
+        }
+    }
+    sums.iter().sum::<f64>() + a.1.iter().zip(b.1).map(|(a, b)| a * b).sum::<f64>()
 }
 
 /// Nodes a prediction starts from.

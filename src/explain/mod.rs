@@ -22,6 +22,6 @@ pub use factors::Factors;
 pub use global::{Importance, ranking};
 pub use local::{By, Case, Edit, Explanation, Score, Target};
 pub use names::Names;
-pub use run::{Run, members, settings};
+pub use run::{Run, members, saved_layers};
 pub use shapes::{BINS, Distribution, Shape, Units};
 pub use top::{Term, Top};

@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 
 const MODEL: &str = "best.safetensors";
 
-/// Reads the settings of a run directory.
+/// The settings of a run directory, to be finished.
 ///
 /// # Errors
 /// It is no run directory, or its settings are damaged.
-pub fn settings(directory: &Path) -> Result<Config> {
+pub fn saved_layers(directory: &Path) -> Result<Layers> {
     let path = directory.join("config.toml");
     if !path.is_file() {
         return Err(Error::file(directory, "is not a run directory: expected a config.toml in it"));
     }
     let mut layers = Layers::new()?;
     layers.toml(&files::read_text(&path)?, &path.display().to_string())?;
-    layers.finish()
+    Ok(layers)
 }
 
 /// The directories of the trained models at `path`: itself, or those of the seeds and folds in it, in order.
@@ -94,7 +94,7 @@ impl Run {
                 Error::file(&file, "does not say what model it holds; expected best.safetensors of a run")
             })?;
         let model = FittedModel::load(&file)?;
-        let config = settings(path)?;
+        let config = saved_layers(path)?.finish()?;
         let whole = load(&config)?;
         let (dataset, _) = datasets::prepare(&whole, &config, RunName { seed: config.run.seed, fold: None })?;
         let a = &model.layout.architecture;
