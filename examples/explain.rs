@@ -5,7 +5,11 @@ use harmonia::datasets::{Dataset, Features, Labels};
 use harmonia::explain::{By, Case, Edit, Factors, Score, Target, centre};
 use harmonia::graph::{Direction, Graph, Split};
 
-fn main() -> harmonia::Result<()> {
+/// Trains, explains, prints.
+///
+/// # Errors
+/// None of this data has any.
+pub fn main() -> harmonia::Result<()> {
     // A ring of 60 nodes: the class is the sign of the first feature's mean over the neighbours.
     let nodes = 60;
     let edges: Vec<(u32, u32)> = (0..nodes).map(|i| (i, (i + 1) % nodes)).collect();

@@ -12,9 +12,13 @@ use program::{Scratch, small_dataset};
 #[path = "../examples/fit_predict.rs"]
 mod fit_predict;
 
+#[path = "../examples/explain.rs"]
+mod explain;
+
 #[test]
-fn the_example_runs() {
+fn the_examples_run() {
     fit_predict::main().unwrap();
+    explain::main().unwrap();
 }
 
 #[test]

@@ -90,11 +90,11 @@ fn dense_terms(problem: &Problem, unit: usize, score: Score, centre: &[f64]) -> 
         score.sign * (w(score.output) - score.versus.map_or(0.0, w))
     };
     let mut terms = HashMap::new();
-    for k in 0..a.features {
+    for (k, centre) in centre.iter().enumerate() {
         for j in 0..problem.dataset.graph.nodes() {
             for (t, power) in powers.iter().enumerate() {
                 let reach: f64 = rows.clone().map(|i| power[i][j]).sum();
-                let value = weight(k) * oracle.hop_weights[t][k] * reach * (oracle.responses[j][k] - centre[k]);
+                let value = weight(k) * oracle.hop_weights[t][k] * reach * (oracle.responses[j][k] - centre);
                 terms.insert((k, j, t), value);
             }
         }
@@ -149,13 +149,13 @@ fn contributions_are_those_of_the_formula_and_add_up_to_the_logit() {
                     assert!((everything.logit - logit).abs() <= COMPLETENESS * logit.abs().max(1.0), "{context:?}");
                     assert_eq!((everything.rest, everything.rest_terms), (0.0, 0));
                     // Every term is the dense one.
-                    let mut expected: HashMap<(Option<usize>, Option<usize>, Option<usize>), f64> = HashMap::new();
+                    let mut expected: HashMap<[Option<usize>; 3], f64> = HashMap::new();
                     for (&(k, j, t), &value) in &dense {
-                        let key = (by.feature.then_some(k), by.node.then_some(j), by.hop.then_some(t));
+                        let key = [by.feature.then_some(k), by.node.then_some(j), by.hop.then_some(t)];
                         *expected.entry(key).or_default() += value;
                     }
                     for Term { feature, node, hop, value } in &everything.terms {
-                        let dense = expected.remove(&(*feature, *node, *hop)).unwrap();
+                        let dense = expected.remove(&[*feature, *node, *hop]).unwrap();
                         assert!((value - dense).abs() < F64, "{value} {dense} {by:?} {context:?}");
                     }
                     // What is not listed is zero: the target does not see it.
@@ -271,7 +271,7 @@ fn importance_is_the_mean_size_of_contributions() {
             let score = Score { output, versus: None, sign: 1.0 };
             let (mut size, mut signed) = (vec![0.0; 5], vec![0.0; 5]);
             for &unit in units {
-                let mut of_unit = vec![0.0; 5];
+                let mut of_unit = [0.0; 5];
                 for ((k, _, _), value) in dense_terms(&problem, unit as usize, score, &means) {
                     of_unit[k] += value;
                 }

@@ -3,7 +3,7 @@
 //! Every connected component adds one stationary mode (eigenvalue 1). A component whose nodes fall into two sides
 //! with every transition from one side to the other (bipartite) adds one alternating mode (eigenvalue -1); a single
 //! self-loop, as a lazy walk has at every node, rules that out. Both modes are known in closed form, see
-//! [`Components::modes`]. Invariant: components are numbered by their lowest node, and hold their nodes in ascending
+//! `Components::modes`. Invariant: components are numbered by their lowest node, and hold their nodes in ascending
 //! order.
 
 use super::matrix::{self, Matrix};

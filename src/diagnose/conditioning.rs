@@ -1,6 +1,6 @@
 //! How well hop weights can be told apart: the Gram matrix of walk powers, gamma_T, and whether they are independent.
 //!
-//! G[s,t] = <M^s, M^t>_F = sum_j <M^s e_j, M^t e_j>. M is not symmetric, so this is not tr M^{s+t}. A block-diagonal
+//! `G[s,t]` = <M^s, M^t>_F = sum_j <M^s e_j, M^t e_j>. M is not symmetric, so this is not tr M^{s+t}. A block-diagonal
 //! walk adds up over its components: those that are cheap are summed over all unit vectors e_j, the others are
 //! estimated by random signs z (Hutchinson), E <M^s z, M^t z> = <M^s, M^t>_F. gamma_T^2 is the smallest eigenvalue of
 //! G on vectors that sum to zero. Error bars are those of the delete-one jackknife over the probes, its estimate of

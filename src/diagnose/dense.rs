@@ -184,7 +184,8 @@ mod tests {
         // A star: 1, -1 and zeros. Ones everywhere: n and zeros. Nothing: zeros.
         let n = 9;
         let star = |i: usize, j: usize| if (i == 0) != (j == 0) { 1.0 / (n as f64 - 1.0).sqrt() } else { 0.0 };
-        let entries: [(&dyn Fn(usize, usize) -> f64, f64, f64); 3] =
+        type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
+        let entries: [(Entry<'_>, f64, f64); 3] =
             [(&star, -1.0, 1.0), (&|_, _| 1.0, 0.0, n as f64), (&|_, _| 0.0, 0.0, 0.0)];
         for (entry, lowest, highest) in entries {
             let matrix: Vec<f64> = (0..n * n).map(|at| entry(at / n, at % n)).collect();

@@ -1,4 +1,4 @@
-//! What the hop weights of a feature do to the modes of a graph: g_k(x) = sum_t theta[t,k] x^t.
+//! What the hop weights of a feature do to the modes of a graph: g_k(x) = sum_t `theta[t,k]` x^t.
 //!
 //! A mode with eigenvalue x is scaled by g_k(x). x near 1: slowly varying over the graph; x near or below 0: changing
 //! from neighbour to neighbour. Weights that are not negative and sum to one give g(1) = 1 and |g| <= 1, so a feature
@@ -34,13 +34,13 @@ pub struct Response {
     pub feature: usize,
     /// Its name.
     pub name: String,
-    /// theta[t,k] for every t.
+    /// `theta[t,k]` for every t.
     pub hop_weights: Vec<f64>,
     /// g_k at the points of the grid.
     pub values: Vec<f64>,
     /// g_k at the largest eigenvalue below the stationary one.
     pub at_lambda_2: Option<f64>,
-    /// g_k(0) = theta[0,k].
+    /// g_k(0) = `theta[0,k]`.
     pub at_zero: f64,
     /// g_k at the smallest eigenvalue.
     pub at_lambda_min: Option<f64>,

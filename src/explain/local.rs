@@ -385,8 +385,8 @@ impl<'a> Case<'a> {
         let (factors, d, outputs) = (self.factors, self.factors.features(), self.factors.outputs());
         let mut values = vec![0.0; factors.hops() * outputs];
         for (t, values) in values.chunks_exact_mut(outputs).enumerate() {
-            for k in 0..d {
-                let effect = factors.theta(t, k) * (self.sums[t * d + k] - centre[k] * self.mass);
+            for (k, centre) in centre.iter().enumerate() {
+                let effect = factors.theta(t, k) * (self.sums[t * d + k] - centre * self.mass);
                 let weights = &factors.weight[k * outputs..][..outputs];
                 values.iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
             }

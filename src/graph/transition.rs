@@ -137,7 +137,7 @@ pub(crate) fn walk_row(
     let has_loop = columns.get(place) == Some(&(i as u32)) && is_kept(&place);
     let others = || (0..columns.len()).filter(|&e| columns[e] as usize != i).filter(is_kept);
     let mut loop_weight = if has_loop { weight(place) } else { 0.0 };
-    if (walk.self_loops && !has_loop) || (!has_loop && others().next().is_none()) {
+    if !has_loop && (walk.self_loops || others().next().is_none()) {
         loop_weight = 1.0;
     }
     if walk.lazy {

@@ -161,13 +161,14 @@ fn telling(run: &Run, units: &[u32]) -> Result<Vec<(usize, &'static str)>> {
     let Labels::Classes { .. } = &run.dataset.labels else {
         return Ok(units.first().map(|&unit| (unit as usize, "the first of its part")).into_iter().collect());
     };
-    let (mut right, mut wrong, mut unsure): (Option<(f64, usize)>, Option<(f64, usize)>, Option<(f64, usize)>) =
-        (None, None, None);
+    // (how sure, unit)
+    type Best = Option<(f64, usize)>;
+    let (mut right, mut wrong, mut unsure): (Best, Best, Best) = (None, None, None);
     for &unit in units {
         let unit = unit as usize;
         let row: Vec<f64> = logits[unit * outputs..][..outputs].iter().map(|&logit| f64::from(logit)).collect();
         let sure = names.probabilities(&row).into_iter().fold(0.0, f64::max);
-        let better = |best: &Option<(f64, usize)>, value: f64| best.is_none_or(|(most, _)| value > most);
+        let better = |best: &Best, value: f64| best.is_none_or(|(most, _)| value > most);
         let side = if names.truth(unit) == Some(names.predicted(&row)) { &mut right } else { &mut wrong };
         if better(side, sure) {
             *side = Some((sure, unit));
