@@ -29,6 +29,22 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Finds out whether [`write_atomic`] could write a file, before work that ends with it.
+///
+/// # Errors
+/// The directory is missing or not writable, or `path` is a directory.
+pub fn check_writable(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::file(path, "is a directory; give the name of a file"));
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err(Error::file(path, format!("cannot be written: there is no directory {}", directory.display())));
+    }
+    tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory).map_err(Error::io("write", path))?;
+    Ok(())
+}
+
 /// Removes what a kill during [`write_atomic`] left in a directory.
 pub fn remove_unfinished(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::diagnose::{self, Diagnosis, Options, Reading, Response, Responses};
 use crate::error::{Error, Result};
-use crate::explain::saved_layers;
+use crate::explain::{members, saved_layers};
 use crate::model::FittedModel;
 use clap::Args;
 use serde::Serialize;
@@ -144,15 +144,16 @@ fn config(arguments: &Arguments, is_run: bool) -> Result<Config> {
     layers.finish()
 }
 
-/// The model of a run; none, and a note that says so, where the run has several or has not saved any yet.
+/// The model of a run, or the first of several; none, and a note that says so, where none was saved yet.
 fn model_of(run: &Path) -> Result<Option<FittedModel>> {
-    let path = run.join("best.safetensors");
-    if path.is_file() {
-        return FittedModel::load(&path).map(Some);
+    let Ok(all) = members(run) else {
+        eprintln!("note: {} holds no model yet, so there is no spectral response", run.display());
+        return Ok(None);
+    };
+    if all.len() > 1 {
+        eprintln!("note: {} holds {} models; hop weights are of {}", run.display(), all.len(), all[0].display());
     }
-    let text = "holds no model of its own, so there is no spectral response; give the directory of one seed or fold";
-    eprintln!("note: {} {text}", run.display());
-    Ok(None)
+    FittedModel::load(&all[0].join("best.safetensors")).map(Some)
 }
 
 fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> Result<Responses> {

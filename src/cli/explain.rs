@@ -70,23 +70,25 @@ impl Part {
 }
 
 #[derive(Args)]
+#[command(group(clap::ArgGroup::new("target").args(["node", "graph", "global"]).required(true)))]
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgument,
     /// Node to explain: its name, or its number in the source of the data
-    #[arg(long, value_name = "NODE", conflicts_with_all = ["graph", "global"], required_unless_present_any = ["graph", "global"])]
+    #[arg(long, value_name = "NODE")]
     node: Option<String>,
     /// Graph to explain, by its number
-    #[arg(long, value_name = "NUMBER", conflicts_with = "global")]
+    #[arg(long, value_name = "NUMBER")]
     graph: Option<usize>,
     /// What the model does over a whole split
     #[arg(long)]
     global: bool,
-    /// Class to explain, by name or number [default: the predicted one]
-    #[arg(long, value_name = "NAME", conflicts_with = "global")]
+    /// Class to explain, by name or number [default: the predicted one; of a binary task, class 1, which its one logit
+    /// speaks for]
+    #[arg(long, value_name = "NAME", conflicts_with = "global", allow_hyphen_values = true)]
     class: Option<String>,
     /// Explain the difference to this class
-    #[arg(long, value_name = "NAME", conflicts_with = "global")]
+    #[arg(long, value_name = "NAME", conflicts_with = "global", allow_hyphen_values = true)]
     versus: Option<String>,
     /// What terms are added up by; any of the three, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "feature", conflicts_with = "global")]
@@ -98,7 +100,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Centre::Mean)]
     centre: Centre,
     /// --global: units to measure on
-    #[arg(long, value_enum, default_value_t = Part::Test, requires = "global")]
+    #[arg(long, value_enum, default_value_t = Part::Test, conflicts_with_all = ["node", "graph"])]
     split: Part,
     /// Print one JSON object
     #[arg(long)]
@@ -216,8 +218,10 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     let called = about.name().map_or(String::new(), |name| format!(" ({})", short(name)));
     let mut out = format!("{}, {} {}{called}\n", dataset.name, names.unit(), about.id());
     let probabilities = names.probabilities(about.logits);
-    let sure = probabilities.iter().copied().fold(0.0, f64::max);
-    out += &format!("predicted {} (probability {sure:.3})", short(&names.predicted(about.logits)));
+    out += &format!("predicted {}", short(&names.predicted(about.logits)));
+    if names.has_one_class() {
+        out += &format!(" (probability {:.3})", probabilities.iter().copied().fold(0.0, f64::max));
+    }
     out += &names.truth(about.unit()).map_or(String::new(), |truth| format!(", labelled {}", short(&truth)));
     out += &format!("; it sees {} nodes\n\n", about.case.ball.nodes.len());
 
@@ -277,12 +281,21 @@ fn global(arguments: &Arguments) -> Result<()> {
             units => units,
         };
         let centre = arguments.centre.of(run)?;
-        let found = Importance::measure(&run.model, &run.factors, &run.dataset, &units, &centre, &|_| {})?;
+        let features = run.factors.features();
+        // Worth a word only where it takes a while.
+        let large = run.dataset.graph.nodes().saturating_mul(features) > 1 << 26;
+        let progress = |done: usize| {
+            if large {
+                eprintln!("importance: {done} of {features} features");
+            }
+        };
+        let found = Importance::measure(&run.model, &run.factors, &run.dataset, &units, &centre, &progress)?;
         measured.push((run, found));
     }
     let (run, importance) = &measured[0];
     let overall: Vec<Vec<f64>> = measured.iter().map(|(run, found)| found.overall(&run.factors)).collect();
-    let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, run.factors.hops(), &|_, _, _| {})?;
+    let few = run.factors.hops().min(diagnose::MOST_HOPS);
+    let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, few, &|_, _, _| {})?;
     let everything: Vec<usize> = (0..run.factors.features()).collect();
     let range = (Distribution::of(&run.dataset.features, &everything).iter())
         .fold([f64::INFINITY, f64::NEG_INFINITY], |all, found| {
@@ -374,8 +387,10 @@ impl Global<'_> {
             let of = |output: usize| self.importance.of(factors, k, output);
             (0..factors.outputs()).fold(0, |best, output| if of(output) > of(best) { output } else { best })
         };
-        let mut rows = vec![["feature", "most for", "importance", "signed"].map(String::from).to_vec()];
-        rows[0].extend((0..factors.hops()).map(|t| format!("hop {t}")));
+        let mut rows = vec![["feature", "most for", "importance", "signed, for it"].map(String::from).to_vec()];
+        // More would not fit a screen; JSON has all.
+        let hops = if factors.hops() <= 12 { factors.hops() } else { 0 };
+        rows[0].extend((0..hops).map(|t| format!("hop {t}")));
         rows[0].push("experts (gates)".into());
         for &k in &shown[..top] {
             let output = strongest(k);
@@ -385,7 +400,7 @@ impl Global<'_> {
                 number(self.overall[0][k]),
                 format!("{:+.4}", self.importance.signed(factors, k, output)),
             ];
-            row.extend((0..factors.hops()).map(|t| format!("{:.3}", factors.theta(t, k))));
+            row.extend((0..hops).map(|t| format!("{:.3}", factors.theta(t, k))));
             let gates = experts::gates(factors, k).into_iter().enumerate();
             let used = gates.filter_map(|(expert, gate)| gate.map(|gate| format!("{expert} ({gate:.2})")));
             row.push(used.collect::<Vec<_>>().join(" "));

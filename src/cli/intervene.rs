@@ -10,11 +10,11 @@ use serde_json::json;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  harmonia intervene runs/cora-1 --node 42 --drop-edge 17-42
-      without the edge between nodes 17 and 42; walks are normalised anew
-  harmonia intervene runs/cora-1 --node 42 --mean-node 17
-      with the features of node 17 replaced by the training mean
-  harmonia intervene runs/cora-1 --node 42 --drop-edge 17-42 --drop-edge 17-3
+  harmonia intervene runs/cora-1 --node 42 --drop-edge 42-1372
+      without the edge between nodes 42 and 1372; walks are normalised anew
+  harmonia intervene runs/cora-1 --node 42 --mean-node 1372
+      with the features of node 1372 replaced by the training mean
+  harmonia intervene runs/cora-1 --node 42 --drop-edge 42-1372 --mean-node 87
       several changes at once; their effects need not add up";
 
 #[derive(Args)]
@@ -28,17 +28,17 @@ pub struct Arguments {
     /// Graph whose prediction is made again
     #[arg(long, value_name = "NUMBER")]
     graph: Option<usize>,
-    /// Take out an edge; of a directed graph, A-B is what node B reads from node A. May be repeated
+    /// Take out an edge; of a directed graph A-B is the edge from A to B, by which A reads from B. May be repeated
     #[arg(long, value_name = "A-B")]
     drop_edge: Vec<String>,
     /// Give a node the mean features of the training nodes. May be repeated
     #[arg(long, value_name = "NODE")]
     mean_node: Vec<String>,
-    /// Class whose logit is looked at [default: the one predicted before the change]
-    #[arg(long, value_name = "NAME")]
+    /// Class whose logit is looked at [default: the one predicted before the change; of a binary task, class 1]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     class: Option<String>,
     /// Look at the difference to this class
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     versus: Option<String>,
     /// Features that change the logit most to list; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -64,6 +64,10 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     let before = Case::new(&run.model, &run.factors, &run.dataset, target, &Edit::default())?;
     let after = Case::new(&run.model, &run.factors, &run.dataset, target, &edit)?;
     let (old, new) = (before.logits(), after.logits());
+    let touched = edit.replaced.keys().copied().chain(edit.dropped.iter().map(|&(reader, _)| reader));
+    for node in touched.filter(|node| !before.ball.nodes.contains(node)) {
+        eprintln!("note: the target does not see node {}", names.node_text(node as usize));
+    }
     let score = names.score(arguments.class.as_deref(), arguments.versus.as_deref(), &old)?;
     let of = |logits: &[f64]| score.sign * (logits[score.output] - score.versus.map_or(0.0, |versus| logits[versus]));
     // Both by the engine, as a check on the terms.
@@ -92,8 +96,10 @@ fn intervene(arguments: &Arguments) -> Result<()> {
         let contributions: Vec<_> = (order[..top].iter())
             .map(|&k| json!({ "feature": names.feature(k), "feature_index": k, "value": changes[k] }))
             .collect();
+        let class = if score.versus.is_some() { names.output(score.output) } else { names.score_text(score) };
         let object = json!({
-            "target": id, "level": names.unit(), "class": names.score_text(score),
+            "target": id, "level": names.unit(), "class": class,
+            "versus": score.versus.map(|versus| names.output(versus)),
             "dropped_edges": arguments.drop_edge, "mean_nodes": arguments.mean_node,
             "before": of(&old), "after": of(&new), "change": change,
             "predicted_before": names.predicted(&old), "predicted_after": names.predicted(&new),
@@ -108,20 +114,25 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     out += &table(
         &[
             vec!["".into(), "before".into(), "after".into(), "change".into()],
-            vec![logit, number(of(&old)), number(of(&new)), format!("{change:+.4e}")],
+            vec![logit, number(of(&old)), number(of(&new)), signed(change)],
             vec!["predicted".into(), short(&names.predicted(&old)), short(&names.predicted(&new)), String::new()],
         ],
         1,
     );
     out += "\nthe change, by feature\n";
     let mut rows: Vec<Vec<String>> =
-        order[..top].iter().map(|&k| vec![short(&names.feature(k)), format!("{:+.4e}", changes[k])]).collect();
+        order[..top].iter().map(|&k| vec![short(&names.feature(k)), signed(changes[k])]).collect();
     if top < order.len() {
-        rows.push(vec![format!("(rest: {} more)", order.len() - top), format!("{rest:+.4e}")]);
+        rows.push(vec![format!("(rest: {} more)", order.len() - top), signed(rest)]);
     }
     out += &table(&rows, 1);
     out += &format!("\nresidual against propagation {residual:.1e}\n");
     say(&out)
+}
+
+/// A change, with its sign.
+fn signed(value: f64) -> String {
+    if value > 0.0 { format!("+{}", number(value)) } else { number(value) }
 }
 
 fn edit(arguments: &Arguments, run: &Run, names: &Names<'_>) -> Result<Edit> {
@@ -129,18 +140,16 @@ fn edit(arguments: &Arguments, run: &Run, names: &Names<'_>) -> Result<Edit> {
     let adjacency = run.dataset.graph.adjacency();
     for text in &arguments.drop_edge {
         let (a, b) = ends(text, names)?;
+        let reversed = [b, a].map(|node| names.node_text(node as usize)).join("-");
         let has = |i: u32, j: u32| adjacency.col_idx[adjacency.row(i as usize)].binary_search(&j).is_ok();
-        // Node b reads from node a; an undirected edge is both ways.
-        let mut gone = vec![(b, a)];
+        // Node a reads from node b; an undirected edge is both ways.
+        let mut gone = vec![(a, b)];
         if run.dataset.graph.is_symmetric() {
-            gone.push((a, b));
+            gone.push((b, a));
         }
-        if !has(b, a) {
-            let other = if has(a, b) {
-                format!("; it goes the other way: --drop-edge {}", reversed(text))
-            } else {
-                String::new()
-            };
+        if !has(a, b) {
+            let other =
+                if has(b, a) { format!("; it goes the other way: --drop-edge {}", reversed) } else { String::new() };
             return Err(Error::Config(format!("there is no edge {text} in {}{other}", run.dataset.name)));
         }
         edit.dropped.extend(gone);
@@ -162,15 +171,13 @@ fn ends(text: &str, names: &Names<'_>) -> Result<(u32, u32)> {
             return Ok((a, b));
         }
     }
-    match text.split_once('-') {
-        // The first end that is wrong says what is wrong with it.
-        Some((a, b)) => Ok((node(a)?, node(b)?)),
-        None => Err(Error::Config(format!("--drop-edge {text}: expected two nodes, as in 17-42"))),
+    // Where one end is a node, the other says what is wrong with it.
+    for (at, _) in text.match_indices('-') {
+        if let (Ok(_), Err(error)) | (Err(error), Ok(_)) = (node(&text[..at]), node(&text[at + 1..])) {
+            return Err(error);
+        }
     }
-}
-
-fn reversed(text: &str) -> String {
-    text.split_once('-').map_or(text.to_string(), |(a, b)| format!("{b}-{a}"))
+    Err(Error::Config(format!("--drop-edge {text}: expected two nodes, as in 42-1372")))
 }
 
 /// Mean of every feature over the nodes of the training units, as the model reads them.

@@ -2,14 +2,16 @@
 
 use super::reading::{RunArgument, table};
 use super::{say, watch};
-use crate::datasets::{Dataset, Labels, Level};
+use crate::datasets::{Dataset, Level};
 use crate::error::{Error, Result};
 use crate::explain::{Names, Run};
-use crate::{datasets, files, store};
+use crate::{datasets, files};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -47,19 +49,25 @@ fn predict(arguments: &Arguments) -> Result<()> {
     // Features are as the model sees them already.
     let model = crate::model::FittedModel { scaling: None, ..run.model.clone() };
     let logits = model.logits(&run.dataset)?;
-    let (text, right, labelled) = csv(&run, &names, &logits);
+    let (text, parts) = csv(&run, &names, &logits);
     files::write_atomic(&arguments.out, text.as_bytes())?;
     let units = run.dataset.units();
-    let accuracy = (labelled > 0).then(|| right as f64 / labelled as f64);
+    let share = |[right, labelled]: [usize; 2]| (labelled > 0).then(|| right as f64 / labelled as f64);
+    let total = parts.iter().fold([0, 0], |[a, b], (_, [right, labelled])| [a + right, b + labelled]);
     if arguments.json {
+        let by_split: Map<String, Value> =
+            parts.iter().map(|(part, counts)| (part.to_string(), json!(share(*counts)))).collect();
         let object = json!({
-            "out": arguments.out, "units": units, "labelled": labelled, "accuracy": accuracy, "classes": names.classes(),
+            "out": arguments.out, "units": units, "labelled": total[1], "accuracy": share(total),
+            "accuracy_by_split": by_split, "classes": names.classes(),
         });
         return say(&format!("{object:#}\n"));
     }
     let mut rows = vec![vec![format!("{}s predicted", names.unit()), units.to_string()]];
-    if let Some(accuracy) = accuracy {
-        rows.push(vec![format!("right, of {labelled} with a label"), format!("{:.2} %", 100.0 * accuracy)]);
+    for (part, counts) in parts {
+        if let Some(share) = share(counts) {
+            rows.push(vec![format!("right, of {} {part}", counts[1]), format!("{:.2} %", 100.0 * share)]);
+        }
     }
     rows.push(vec!["written to".into(), arguments.out.display().to_string()]);
     say(&table(&rows, 1))
@@ -72,13 +80,7 @@ fn other_data(arguments: &Arguments, name: &str, run: &Run) -> Result<Dataset> {
     if let Some(directory) = &arguments.run.directory.data_dir {
         data.dir = directory.display().to_string();
     }
-    let mut dataset = match std::path::Path::new(name).is_dir() {
-        true => store::read(std::path::Path::new(name))?,
-        false => watch::with(&arguments.run.access.access(), |context| datasets::load(&data, context))?,
-    };
-    if data.undirected {
-        dataset.graph = dataset.graph.undirected()?;
-    }
+    let mut dataset = watch::with(&arguments.run.access.access(), |context| datasets::load(&data, context))?;
     let (expected, found) = (run.factors.features(), dataset.features.cols);
     if expected != found {
         return Err(Error::Data(format!("the model reads {expected} features, {} has {found}", dataset.name)));
@@ -92,21 +94,36 @@ fn other_data(arguments: &Arguments, name: &str, run: &Run) -> Result<Dataset> {
             level(dataset.level)
         )));
     }
-    let own = &run.metadata.feature_names;
-    if let Some(k) = (0..found).find(|&k| own.get(k).is_some_and(|own| *own != dataset.feature_names[k])) {
-        eprintln!(
-            "note: feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
-            own[k], dataset.feature_names[k], dataset.name
-        );
-    }
+    by_name(&mut dataset, &run.metadata.feature_names);
     if let Some(scaling) = &run.model.scaling {
-        dataset.features = std::sync::Arc::new(scaling.apply(&dataset.features)?);
+        dataset.features = Arc::new(scaling.apply(&dataset.features)?);
     }
     Ok(dataset)
 }
 
-/// The file, how many predictions are right, and how many units have a label that is comparable.
-fn csv(run: &Run, names: &Names<'_>, logits: &[f32]) -> (String, usize, usize) {
+/// Puts columns in the order of the model's names, where the same names are there.
+fn by_name(dataset: &mut Dataset, names: &[String]) {
+    let Some(k) = (0..names.len()).find(|&k| dataset.feature_names.get(k) != names.get(k)) else { return };
+    let place: HashMap<&String, usize> = dataset.feature_names.iter().zip(0..).collect();
+    let columns: Option<Vec<usize>> = names.iter().map(|name| place.get(name).copied()).collect();
+    match columns.filter(|_| place.len() == names.len()) {
+        Some(columns) => {
+            eprintln!("note: columns of {} are taken by name: they come in another order", dataset.name);
+            dataset.features = Arc::new(dataset.features.columns(&columns));
+            dataset.feature_names = names.to_vec();
+        }
+        None => eprintln!(
+            "note: feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
+            names[k], dataset.feature_names[k], dataset.name
+        ),
+    }
+}
+
+/// A part of the units, how many predictions in it are right, and how many could be.
+type PartCounts = (&'static str, [usize; 2]);
+
+/// The file, and counts of each part.
+fn csv(run: &Run, names: &Names<'_>, logits: &[f32]) -> (String, [PartCounts; 4]) {
     let (dataset, outputs) = (&run.dataset, run.factors.outputs());
     let classes = names.classes();
     let mut part = vec![""; dataset.units()];
@@ -118,8 +135,9 @@ fn csv(run: &Run, names: &Names<'_>, logits: &[f32]) -> (String, usize, usize) {
     let mut text = format!("{},name,split,label,prediction", names.unit());
     classes.iter().for_each(|class| text += &format!(",{}", field(&format!("p({class})"))));
     text += "\n";
-    let (mut right, mut labelled) = (0, 0);
-    let comparable = matches!(&dataset.labels, Labels::Classes { classes: count, .. } if *count == classes.len());
+    let mut parts: [PartCounts; 4] =
+        [("test", [0; 2]), ("validation", [0; 2]), ("train", [0; 2]), ("in no part", [0; 2])];
+    let comparable = names.is_comparable();
     for (unit, row) in logits.chunks_exact(outputs).enumerate() {
         let row: Vec<f64> = row.iter().map(|&logit| f64::from(logit)).collect();
         let (id, name) = match dataset.level {
@@ -128,8 +146,9 @@ fn csv(run: &Run, names: &Names<'_>, logits: &[f32]) -> (String, usize, usize) {
         };
         let (prediction, truth) = (names.predicted(&row), names.truth(unit));
         if let (Some(truth), true) = (&truth, comparable) {
-            labelled += 1;
-            right += usize::from(*truth == prediction);
+            let at = parts.iter().position(|(name, _)| *name == part[unit]).unwrap_or(parts.len() - 1);
+            parts[at].1[0] += usize::from(*truth == prediction);
+            parts[at].1[1] += 1;
         }
         // Writing to a string cannot fail.
         let _ = write!(
@@ -145,7 +164,7 @@ fn csv(run: &Run, names: &Names<'_>, logits: &[f32]) -> (String, usize, usize) {
         });
         text += "\n";
     }
-    (text, right, labelled)
+    (text, parts)
 }
 
 /// A field of a CSV file, quoted where it has to be.

@@ -71,6 +71,14 @@ impl RunArgument {
     }
 
     pub fn open(&self, path: &Path) -> Result<Run> {
+        let run = self.opened(path)?;
+        if run.summary.is_none() {
+            eprintln!("note: {} is not complete; reading its best epoch so far", path.display());
+        }
+        Ok(run)
+    }
+
+    fn opened(&self, path: &Path) -> Result<Run> {
         Run::open(path, |config| {
             let mut data = config.data.clone();
             if let Some(directory) = &self.directory.data_dir {

@@ -24,7 +24,7 @@ pub struct Arguments {
     #[command(flatten)]
     run: RunArgument,
     /// Share of the features to take away
-    #[arg(long, value_name = "F", default_value_t = 0.2)]
+    #[arg(long, value_name = "F", default_value_t = 0.2, allow_negative_numbers = true)]
     fraction: f64,
     /// Picture to write [default: remove-retrain.svg in the run directory]
     #[arg(long, value_name = "FILE.svg")]
@@ -39,22 +39,25 @@ const SHOWN: [(&str, &str); 2] = [("accuracy", "accuracy"), ("roc_auc", "ROC-AUC
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| {
+        let plot = arguments.plot.clone().unwrap_or_else(|| arguments.run.run.join("remove-retrain.svg"));
+        let file = arguments.run.run.join("remove-retrain.json");
+        // Before hours of training, not after.
+        files::check_writable(&plot)?;
+        files::check_writable(&file)?;
         let mut found = Vec::new();
         let runs = arguments.run.all()?;
         for run in &runs {
             found.extend(remove_retrain(run, arguments.fraction, &mut Progress::new(run.config.train.metric))?);
         }
-        let plot = arguments.plot.clone().unwrap_or_else(|| arguments.run.run.join("remove-retrain.svg"));
-        files::write_atomic(&plot, svg(&runs[0].dataset.name, &found, arguments.fraction).as_bytes())?;
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
-        let file = arguments.run.run.join("remove-retrain.json");
         let text = serde_json::to_string_pretty(&object).map_err(|error| Error::file(&file, error.to_string()))?;
         files::write_atomic(&file, text.as_bytes())?;
+        files::write_atomic(&plot, svg(&runs[0].dataset.name, &found, arguments.fraction).as_bytes())?;
         if arguments.json {
             return say(&format!("{object:#}\n"));
         }
         let mut out = format!(
-            "{}: test scores after removing {:.0} % of the features and training anew, {} seed(s)\n\n",
+            "{}: test scores after removing {:.0} % of the features and training anew, {} run(s)\n\n",
             runs[0].dataset.name,
             100.0 * arguments.fraction,
             runs.len()

@@ -38,19 +38,20 @@ pub struct Arguments {
     /// Leave out the diagnosis of the graph, which takes minutes on millions of nodes
     #[arg(long)]
     quick: bool,
-    /// Print what the page shows as one JSON object
+    /// Also print what the page shows as one JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| {
+        let out = arguments.out.clone().unwrap_or_else(|| arguments.run.run.join("report.html"));
+        files::check_writable(&out)?;
         let runs = arguments.run.all()?;
         let units = units(arguments, &runs[0])?;
         let progress = |what: &str| eprintln!("{what} ...");
         let request = Request { runs: &runs, units: &units, diagnose: !arguments.quick, progress: &progress };
         let data = report::full(&request)?;
-        let out = arguments.out.clone().unwrap_or_else(|| arguments.run.run.join("report.html"));
         files::write_atomic(&out, report::html(&data)?.as_bytes())?;
         match arguments.json {
             true => say(&format!("{:#}\n", json!(data))),
@@ -69,6 +70,12 @@ fn units(arguments: &Arguments, run: &Run) -> Result<Vec<usize>> {
         Level::Graph if !arguments.node.is_empty() => {
             Err(Error::Config("this model predicts graphs, not nodes: use --graph".into()))
         }
-        Level::Graph => Ok(arguments.graph.clone()),
+        Level::Graph => match arguments.graph.iter().find(|&&graph| graph >= run.dataset.graphs()) {
+            Some(graph) => {
+                let last = run.dataset.graphs() - 1;
+                Err(Error::Data(format!("there is no graph {graph}: the dataset has graphs 0 to {last}")))
+            }
+            None => Ok(arguments.graph.clone()),
+        },
     }
 }

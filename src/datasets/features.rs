@@ -110,7 +110,7 @@ impl Features {
         Features { rows: ranges.iter().map(Range::len).sum(), cols: self.cols, values }
     }
 
-    /// Some of the columns, which must increase, in the same form.
+    /// Some of the columns, in the given order and the same form.
     pub fn columns(&self, columns: &[usize]) -> Features {
         let pick = |i: usize, k: usize| i * self.cols + k;
         let places = || (0..self.rows).flat_map(|i| columns.iter().map(move |&k| pick(i, k)));

@@ -46,6 +46,8 @@ impl Which {
 pub struct Removal {
     /// Seed of the run.
     pub seed: u64,
+    /// The fold that tested, in a cross-validation.
+    pub fold: Option<usize>,
     /// Which were taken out.
     pub which: Which,
     /// Their columns, increasing.
@@ -112,7 +114,14 @@ pub fn remove_retrain(run: &Run, fraction: f64, observer: &mut dyn Observer) -> 
             Error::Interrupted { .. } => Error::Cancelled,
             other => other,
         })?;
-        found.push(Removal { seed, which, removed, test: outcome.test, full: summary.test.clone() });
+        found.push(Removal {
+            seed,
+            fold: run.metadata.fold,
+            which,
+            removed,
+            test: outcome.test,
+            full: summary.test.clone(),
+        });
     }
     Ok(found)
 }

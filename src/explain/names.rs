@@ -26,9 +26,9 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether the task has two classes and one logit.
+    /// Whether the model tells two classes apart by one logit.
     pub fn is_binary(&self) -> bool {
-        self.outputs == 1 && matches!(self.dataset.labels, Labels::Classes { .. })
+        self.outputs == 1 && self.classes.len() == 2
     }
 
     /// Name of a column of X.
@@ -65,14 +65,23 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The true class of a unit, where it is known and there is one.
+    /// The true class of a unit by the names of its own dataset, or all its labels; none where it is not known.
     pub fn truth(&self, unit: usize) -> Option<String> {
+        let named = |class: usize| self.dataset.class_names.get(class).cloned().unwrap_or_else(|| self.class(class));
         match &self.dataset.labels {
-            Labels::Classes { ids, .. } if self.dataset.labels.is_labelled(unit) => {
-                Some(self.class(ids[unit] as usize))
+            Labels::Classes { ids, .. } => self.dataset.labels.is_labelled(unit).then(|| named(ids[unit] as usize)),
+            Labels::Multi { bits, width } => {
+                let bits = bits[unit * width..][..*width].iter().enumerate();
+                Some(joined(bits.filter(|(_, bit)| **bit == 1).map(|(label, _)| named(label)).collect()))
             }
-            _ => None,
         }
+    }
+
+    /// Whether labels of the dataset are among what the model predicts, so that predictions can be right or wrong.
+    pub fn is_comparable(&self) -> bool {
+        let own = &self.dataset.class_names;
+        let kind = matches!(self.dataset.labels, Labels::Classes { .. }) == self.has_one_class();
+        kind && own.iter().all(|name| self.classes.contains(name))
     }
 
     /// The column called `text`, or with that number.
@@ -156,20 +165,30 @@ impl<'a> Names<'a> {
     /// The predicted class in words; of a multi-label task, all labels that are more likely than not.
     pub fn predicted(&self, logits: &[f64]) -> String {
         let probabilities = self.probabilities(logits);
-        if self.objective == Objective::Sigmoid && !self.is_binary() {
+        if !self.has_one_class() {
             let likely: Vec<String> =
                 (0..logits.len()).filter(|&label| probabilities[label] > 0.5).map(|label| self.class(label)).collect();
-            return if likely.is_empty() { "no label".into() } else { likely.join(", ") };
+            return joined(likely);
         }
         let best = (0..probabilities.len())
             .fold(0, |best, at| if probabilities[at] > probabilities[best] { at } else { best });
         self.class(best)
     }
 
+    /// Whether a unit has a single class.
+    pub fn has_one_class(&self) -> bool {
+        self.is_binary() || self.objective == Objective::Softmax
+    }
+
     /// "node" or "graph".
     pub fn unit(&self) -> &'static str {
         if self.dataset.level == Level::Node { "node" } else { "graph" }
     }
+}
+
+/// Several labels as one text.
+fn joined(labels: Vec<String>) -> String {
+    if labels.is_empty() { "no label".into() } else { labels.join(", ") }
 }
 
 fn find(text: &str, names: &[String], count: usize, what: &str) -> Result<usize> {
@@ -180,7 +199,9 @@ fn find(text: &str, names: &[String], count: usize, what: &str) -> Result<usize>
     if let (Some((at, _)), None) = (loose.next(), loose.next()) {
         return Ok(at);
     }
-    text.parse::<usize>().ok().filter(|&number| number < count).ok_or_else(|| {
+    // A class that the source calls -1 is "class -1" here.
+    let called = || names.iter().position(|name| *name == format!("{what} {text}"));
+    text.parse::<usize>().ok().filter(|&number| number < count).or_else(called).ok_or_else(|| {
         let hint = suggestion(text, names.iter().map(String::as_str));
         let few = if names.len() <= 20 { format!(": {}", names.join(", ")) } else { String::new() };
         Error::Config(format!(

@@ -49,9 +49,8 @@ pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
         for (_, directory) in numbered {
             match directory.join(MODEL).is_file() {
                 true => found.push(directory),
-                // A seed of a cross-validation holds folds.
-                false if prefix == "seed-" => found.extend(members(&directory)?),
-                false => {}
+                // A seed of a cross-validation holds folds; one that was not begun holds nothing.
+                false => found.extend(members(&directory).unwrap_or_default()),
             }
         }
     }
@@ -111,7 +110,10 @@ impl Run {
         }
         let summary = path.join("summary.json");
         let summary = match summary.is_file() {
-            true => serde_json::from_str(&files::read_text(&summary)?).ok(),
+            true => Some(
+                serde_json::from_str(&files::read_text(&summary)?)
+                    .map_err(|error| Error::file(&summary, format!("is not a run summary: {error}")))?,
+            ),
             false => None,
         };
         let factors = Factors::of(&model)?;

@@ -40,6 +40,15 @@ impl Shape {
         self
     }
 
+    /// Slope of the line that ends at a knot; of the last line, for one more than there are knots.
+    pub fn slope_before(&self, knot: usize) -> f64 {
+        match (knot.checked_sub(1).map(|before| self.knots[before]), self.knots.get(knot)) {
+            (None, _) => self.left_slope,
+            (_, None) => self.right_slope,
+            (Some(a), Some(b)) => (b[1] - a[1]) / (b[0] - a[0]),
+        }
+    }
+
     /// f(x).
     pub fn value(&self, x: f64) -> f64 {
         let above = self.knots.partition_point(|knot| knot[0] < x);

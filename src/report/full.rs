@@ -95,7 +95,8 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
             .map(|pair| NearDuplicate { a: pair.a, b: pair.b, similarity: pair.similarity })
             .collect();
     }
-    if request.runs.len() > 1 {
+    // Folds differ by their data: that is another question.
+    if request.runs.len() > 1 && request.runs.iter().all(|run| run.metadata.fold.is_none()) {
         data.stability = Some(Stability {
             seeds: request.runs.iter().map(|run| run.config.run.seed).collect(),
             spearman: mean_spearman(&overall),
@@ -110,7 +111,10 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
     for (unit, reason) in chosen {
         data.locals.push(local(run, unit, reason, &centres)?);
     }
-    if request.diagnose {
+    if request.diagnose && run.factors.hops() > diagnose::MOST_HOPS {
+        let most = diagnose::MOST_HOPS;
+        data.summary.notes.push(format!("The graph was not diagnosed: that takes at most {most} walk lengths."));
+    } else if request.diagnose {
         let options = diagnose::Options { hops: run.factors.hops(), ..diagnose::Options::default() };
         let progress = |what: &str, _: u64, _: u64| (request.progress)(what);
         let found = diagnose::diagnose(&run.dataset.graph, run.model.walk, &options, &progress)?;
@@ -169,8 +173,12 @@ fn telling(run: &Run, units: &[u32]) -> Result<Vec<(usize, &'static str)>> {
         let row: Vec<f64> = logits[unit * outputs..][..outputs].iter().map(|&logit| f64::from(logit)).collect();
         let sure = names.probabilities(&row).into_iter().fold(0.0, f64::max);
         let better = |best: &Best, value: f64| best.is_none_or(|(most, _)| value > most);
-        let side = if names.truth(unit) == Some(names.predicted(&row)) { &mut right } else { &mut wrong };
-        if better(side, sure) {
+        let side = match names.truth(unit) {
+            Some(truth) if truth == names.predicted(&row) => Some(&mut right),
+            Some(_) => Some(&mut wrong),
+            None => None,
+        };
+        if let Some(side) = side.filter(|side| better(side, sure)) {
             *side = Some((sure, unit));
         }
         if better(&unsure, -sure) {
@@ -259,7 +267,7 @@ fn local(run: &Run, unit: usize, reason: Option<String>, centres: &[f64]) -> Res
         }
     }
     let hop_values = case.hop_values(centres);
-    let mass = if dataset.level == Level::Graph { format!(", {} nodes of them,", case.mass) } else { String::new() };
+    let mass = if dataset.level == Level::Graph { format!(" ({} nodes' worth)", case.mass) } else { String::new() };
     Ok(Local {
         id: if dataset.level == Level::Node { dataset.original_id(unit) } else { unit },
         name: if dataset.level == Level::Node { names.node(unit).map(String::from) } else { None },
@@ -323,7 +331,7 @@ fn diagnostics(found: &Diagnosis) -> Diagnostics {
         ));
     }
     for note in &found.notes {
-        findings.push(finding("Note", String::new(), note.clone(), true));
+        findings.push(finding("Keep in mind", String::new(), note.clone(), found.ergodic));
     }
     // What decays at all: without alternating parts, which never do.
     let decay = found.apart_from_alternating.as_ref().or(found.decay.as_ref());
@@ -338,10 +346,13 @@ fn diagnostics(found: &Diagnosis) -> Diagnostics {
         ));
         let horizon = decay.horizon.high.map_or("none found".into(), |horizon| horizon.to_string());
         findings.push(finding(
-            &format!("Horizon at resolution {}", found.epsilon),
+            &format!("Horizon at resolution {}{apart}", found.epsilon),
             horizon,
             match decay.recommended_hops {
-                Some(hops) => format!("From there on one more step changes next to nothing: T = {hops} reaches it."),
+                Some(hops) => format!(
+                    "From there on one more step changes next to nothing: T = {hops} reaches it. It says what can be told \
+                     apart, not what predicts best."
+                ),
                 None => "No finite number of steps is known to be enough at this resolution.".into(),
             },
             decay.horizon.high.is_some(),
@@ -356,7 +367,7 @@ fn diagnostics(found: &Diagnosis) -> Diagnostics {
         epsilon: Some(found.epsilon),
         horizon: decay.and_then(|decay| decay.horizon.high).map(|horizon| horizon as usize),
         bound: decay.and_then(|decay| decay.bound).map(|bound| bound as usize),
-        recommended: decay.and_then(|decay| decay.recommended_hops).map(|hops| hops as usize),
+        recommended: (found.decay.as_ref()).and_then(|decay| decay.recommended_hops).map(|hops| hops as usize),
         lambda_2: end(|spectrum| spectrum.lambda_2.as_ref().map(|end| end.value)),
         lambda_min: end(|spectrum| spectrum.lambda_min.as_ref().map(|end| end.value)),
     }

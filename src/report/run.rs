@@ -97,13 +97,12 @@ impl Trained<'_> {
         let [low, high] = found.range.map(|x| units.own(x));
         let room = if high > low { high - low } else { low.abs().max(1.0) };
         let shape = self.shape(k);
-        let slope = |x: f64| (shape.value(x + room / 2.0) - shape.value(x)) / (room / 2.0);
-        let inside = |knot: &&[f64; 2]| knot[0] >= low - room && knot[0] <= high + room;
-        let knots: Vec<[f64; 2]> = shape.knots.iter().filter(inside).copied().collect();
-        let (first, last) = (shape.knots[0][0], shape.knots[shape.knots.len() - 1][0]);
+        let first = shape.knots.partition_point(|knot| knot[0] < low - room);
+        let end = shape.knots.partition_point(|knot| knot[0] <= high + room);
+        let knots = shape.knots[first..end].to_vec();
         let curve = Shape {
-            left_slope: if first >= low - room { shape.left_slope } else { slope(low - 1.5 * room) },
-            right_slope: if last <= high + room { shape.right_slope } else { slope(high + room) },
+            left_slope: shape.slope_before(first),
+            right_slope: shape.slope_before(end),
             knots: if knots.is_empty() { vec![[low, shape.value(low)]] } else { knots },
             range: [low, high],
             density: (high > low).then(|| Histogram {
