@@ -230,3 +230,64 @@ fn predictions_for_other_data_are_the_models_own() {
     let range = shapes["features"][0]["range"].as_array().unwrap();
     assert!((range[0].as_f64().unwrap() + 1.0).abs() < 1e-5 && (range[1].as_f64().unwrap() - 2.0).abs() < 1e-5);
 }
+
+#[test]
+fn labels_of_other_data_keep_their_names_and_columns_go_by_theirs() {
+    let scratch = Scratch::new();
+    trained(&scratch, &named(), &[]);
+    scratch.harmonia_ok(&["predict", "run", "--out", "own.csv"]);
+    // Other classes under the same numbers: nothing can be right or wrong.
+    let mut other = named();
+    other.class_names = ["high", "huge", "low"].map(String::from).to_vec();
+    // The same columns in another order, and a node without a label.
+    other.features = std::sync::Arc::new(other.features.columns(&[1, 0]));
+    other.feature_names.reverse();
+    if let Labels::Classes { ids, .. } = &mut other.labels {
+        ids[1] = harmonia::datasets::UNLABELLED;
+    }
+    (other.split, other.own_splits) = (Split::default(), Vec::new());
+    store::write(&other, &scratch.path("other")).unwrap();
+    let said = json(&scratch, &["predict", "run", "--store", "other", "--out", "other.csv"]);
+    assert_eq!((&said["labelled"], &said["accuracy"]), (&0.into(), &Value::Null));
+    let columns = |name: &str| -> Vec<(String, Vec<String>)> {
+        let text = std::fs::read_to_string(scratch.path(name)).unwrap();
+        let lines = text.lines().skip(1).map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
+        lines.map(|fields| (fields[3].clone(), fields[4..].to_vec())).collect()
+    };
+    let (own, found) = (columns("own.csv"), columns("other.csv"));
+    assert_eq!(
+        found.iter().map(|(label, _)| label.as_str()).collect::<Vec<_>>(),
+        ["high", "", "huge", "huge", "low", "low"]
+    );
+    // The walk and the numbers are the same, so the predictions are.
+    for ((_, own), (_, found)) in own.iter().zip(&found) {
+        assert_eq!(own, found);
+    }
+    let all = json(&scratch, &["predict", "run", "--out", "own.csv"]);
+    assert!(all["accuracy_by_split"]["test"].is_f64() && all["labelled"] == 6);
+}
+
+#[test]
+fn a_directed_edge_goes_as_it_is_stored() {
+    let scratch = Scratch::new();
+    let mut dataset = named();
+    // ann reads from ben, ben from nobody.
+    dataset.graph = Graph::from_edges(6, &[(0, 1)], None, Direction::Directed).unwrap();
+    trained(&scratch, &dataset, &[]);
+    let change = json(&scratch, &["intervene", "run", "--node", "ann", "--drop-edge", "ann-ben"]);
+    assert!(change["change"].as_f64().unwrap() != 0.0);
+    refused(&scratch, &["intervene", "run", "--node", "ann", "--drop-edge", "ben-ann"], "--drop-edge ann-ben");
+    refused(&scratch, &["intervene", "run", "--node", "ann", "--drop-edge", "c-3-dorra"], "did you mean `dora`");
+    refused(&scratch, &["explain", "run", "--node", "ann", "--split", "test"], "--split");
+    refused(&scratch, &["report", "run", "--out", "nowhere/page.html"], "there is no directory nowhere");
+}
+
+#[test]
+fn a_session_with_a_seed_that_was_not_begun_is_read() {
+    let scratch = Scratch::new();
+    trained(&scratch, &named(), &["--seeds", "2"]);
+    std::fs::create_dir(scratch.path("run/seed-2")).unwrap();
+    assert_eq!(json(&scratch, &["explain", "run", "--global"])["stability"]["runs"].as_array().unwrap().len(), 2);
+    std::fs::write(scratch.path("run/seed-0/summary.json"), "{").unwrap();
+    refused(&scratch, &["explain", "run", "--node", "0"], "summary.json: is not a run summary");
+}
