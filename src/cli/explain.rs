@@ -297,10 +297,7 @@ fn global(arguments: &Arguments) -> Result<()> {
     let few = run.factors.hops().min(diagnose::MOST_HOPS);
     let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, few, &|_, _, _| {})?;
     let everything: Vec<usize> = (0..run.factors.features()).collect();
-    let range = (Distribution::of(&run.dataset.features, &everything).iter())
-        .fold([f64::INFINITY, f64::NEG_INFINITY], |all, found| {
-            [all[0].min(found.range[0]), all[1].max(found.range[1])]
-        });
+    let range = Distribution::joint_range(&Distribution::of(&run.dataset.features, &everything));
     let about = Global {
         run,
         runs: &runs,

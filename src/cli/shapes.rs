@@ -4,7 +4,7 @@ use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
 use super::say;
 use crate::error::{Error, Result};
-use crate::explain::stability::{Band, Effect};
+use crate::explain::stability::{Band, bands};
 use crate::explain::{Distribution, Names, Run, Shape, Units};
 use crate::files;
 use clap::Args;
@@ -20,9 +20,6 @@ Examples:
       all of them as pictures; .csv and .json hold every knot
   harmonia shapes runs/synthetic-2 --json
       with several seeds, the band of effects over seeds as well";
-
-/// Points of a band.
-const GRID: usize = 41;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -103,15 +100,7 @@ fn curve(runs: &[Run], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found:
     let own = units(run);
     let distribution = Distribution { range: found.range.map(|x| own.own(x)), ..found };
     let outputs = run.factors.outputs();
-    let bands = (runs.len() > 1).then(|| {
-        let [low, high] = distribution.range;
-        let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
-        let effects: Vec<Effect<'_>> = (runs.iter().zip(centres))
-            .map(|(run, centres)| Effect { factors: &run.factors, shape: shape(run), centre: centres[k] })
-            .collect();
-        let bands = (0..outputs).map(|output| Band::of(&effects, k, output, &x)).collect();
-        (x, bands)
-    });
+    let bands = (runs.len() > 1).then(|| bands(runs, centres, k, distribution.range));
     Curve {
         k,
         name: names.feature(k),

@@ -142,6 +142,12 @@ impl Distribution {
         all
     }
 
+    /// The range that holds those of all.
+    pub fn joint_range(all: &[Distribution]) -> [f64; 2] {
+        let ends = [f64::INFINITY, f64::NEG_INFINITY];
+        all.iter().fold(ends, |ends, found| [ends[0].min(found.range[0]), ends[1].max(found.range[1])])
+    }
+
     /// Ends of the bars, one more than bars.
     pub fn edges(&self) -> Vec<f64> {
         let [low, high] = self.range;

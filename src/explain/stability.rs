@@ -1,6 +1,6 @@
 //! Do models of other seeds say the same? Rank correlation of importances, and the spread of effects.
 
-use super::{Factors, Shape};
+use super::{Factors, Run, Shape, Units};
 
 /// Spearman's rank correlation, ties at their mean rank; none where either side is constant.
 pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -33,13 +33,30 @@ pub fn mean_spearman(importances: &[Vec<f64>]) -> Option<f64> {
 }
 
 /// The effect of a feature on an output in one model: w (f_k(x) - centre).
-pub struct Effect<'a> {
-    /// The model.
-    pub factors: &'a Factors,
+struct Effect<'a> {
+    factors: &'a Factors,
     /// Its response, in the units of the axis.
-    pub shape: Shape,
+    shape: Shape,
     /// What is taken off it.
-    pub centre: f64,
+    centre: f64,
+}
+
+/// Points of a band.
+const GRID: usize = 41;
+
+/// Effects of feature k over several runs, each centred by itself: equally spaced x over `range`, in the units of the data,
+/// and a band an output.
+pub fn bands(runs: &[Run], centres: &[Vec<f64>], k: usize, [low, high]: [f64; 2]) -> (Vec<f64>, Vec<Band>) {
+    let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
+    let effects: Vec<Effect<'_>> = (runs.iter().zip(centres))
+        .map(|(run, centres)| {
+            let shape = Shape::of(&run.factors, k).in_units(Units::of(run.model.scaling.as_ref(), k));
+            Effect { factors: &run.factors, shape, centre: centres[k] }
+        })
+        .collect();
+    let outputs = runs.first().map_or(0, |run| run.factors.outputs());
+    let bands = (0..outputs).map(|output| Band::of(&effects, k, output, &x)).collect();
+    (x, bands)
 }
 
 /// Mean, lowest and highest effect over models at each x.
@@ -55,7 +72,7 @@ pub struct Band {
 
 impl Band {
     /// Of feature k and an output.
-    pub fn of(effects: &[Effect<'_>], k: usize, output: usize, x: &[f64]) -> Band {
+    fn of(effects: &[Effect<'_>], k: usize, output: usize, x: &[f64]) -> Band {
         let mut band = Band { mean: Vec::new(), low: Vec::new(), high: Vec::new() };
         for &x in x {
             let value = |effect: &Effect<'_>| {

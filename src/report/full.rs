@@ -8,16 +8,14 @@ use super::run::{MOST_FEATURES, Trained, of_run};
 use crate::datasets::{Labels, Level};
 use crate::diagnose::{self, Diagnosis, Verdict};
 use crate::error::{Error, Result};
-use crate::explain::stability::{self, Effect, mean_spearman};
-use crate::explain::{Case, Distribution, Edit, Importance, Names, Run, Shape, Target, Units, experts, ranking};
+use crate::explain::stability::{self, mean_spearman};
+use crate::explain::{Case, Distribution, Edit, Importance, Names, Run, Target, Units, experts, ranking};
 use crate::model::FittedModel;
 
 /// Features of a single prediction that are shown one by one.
 const LOCAL_FEATURES: usize = 20;
 /// Source nodes likewise: more cannot be told apart in a picture.
 const LOCAL_NODES: usize = 30;
-/// Points of a band.
-const GRID: usize = 41;
 
 /// What a page is to show.
 pub struct Request<'a> {
@@ -87,9 +85,7 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
                is used."
                 .into(),
     });
-    let range = found.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |all, found| {
-        [all[0].min(found.range[0]), all[1].max(found.range[1])]
-    });
+    let range = Distribution::joint_range(&found);
     if let Some(experts) = &mut data.experts {
         experts.near_duplicates = (experts::near_duplicates(&run.factors, range).into_iter())
             .map(|pair| NearDuplicate { a: pair.a, b: pair.b, similarity: pair.similarity })
@@ -135,20 +131,13 @@ fn units_of(run: &Run) -> (&'static str, Vec<u32>) {
     }
 }
 
-fn bands(runs: &[Run], centres: &[Vec<f64>], k: usize, [low, high]: [f64; 2]) -> Bands {
-    let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
-    let effects: Vec<Effect<'_>> = (runs.iter().zip(centres))
-        .map(|(run, centres)| {
-            let shape = Shape::of(&run.factors, k).in_units(Units::of(run.model.scaling.as_ref(), k));
-            Effect { factors: &run.factors, shape, centre: centres[k] }
-        })
-        .collect();
-    let band = |output| {
-        let stability::Band { mean, low, high } = stability::Band::of(&effects, k, output, &x);
-        let [mean, low, high] = [mean, low, high].map(|values| values.into_iter().map(drawn).collect());
+fn bands(runs: &[Run], centres: &[Vec<f64>], k: usize, range: [f64; 2]) -> Bands {
+    let (x, bands) = stability::bands(runs, centres, k, range);
+    let band = |stability::Band { mean, low, high }| {
+        let [mean, low, high] = [mean, low, high].map(|values: Vec<f64>| values.into_iter().map(drawn).collect());
         Band { mean, low, high }
     };
-    Bands { outputs: (0..runs[0].factors.outputs()).map(band).collect(), x }
+    Bands { x, outputs: bands.into_iter().map(band).collect() }
 }
 
 /// A number that is only drawn: six digits, so that pages stay light.
