@@ -16,9 +16,9 @@ use crate::knots::Tables;
 use crate::model::Layout;
 use rayon::prelude::*;
 
-/// Nodes of a tile: with a hundred features it stays in the first cache.
+/// Nodes of a tile, whose pieces are found together: with a hundred features it stays in the first cache.
 const TILE: usize = 64;
-/// Points whose pieces are found together.
+/// Non-zeros of a column whose pieces are found together; many columns have few.
 const LANES: usize = 16;
 /// Copies of every sum: points that follow each other often share a piece, and need not wait for each other.
 pub const COPIES: usize = 4;
@@ -114,13 +114,11 @@ fn respond<T: Real>(
                         for c in 0..width {
                             let (combination, lines) = tables.feature(first + c);
                             let factor = feature_factor::<T>(dropout, first + c);
-                            for group in (0..count).step_by(LANES) {
-                                let x = tile.points(c, group);
-                                let pieces = combination.pieces_of(x);
-                                for lane in 0..LANES.min(count - group) {
-                                    let [slope, intercept] = lines[pieces[lane] as usize];
-                                    out[(group + lane) * width + c] = (slope * x[lane] + intercept) * factor;
-                                }
+                            let x = tile.points(c);
+                            let pieces = combination.pieces_of(x);
+                            for r in 0..count {
+                                let [slope, intercept] = lines[pieces[r] as usize];
+                                out[r * width + c] = (slope * x[r] + intercept) * factor;
                             }
                         }
                     },
@@ -155,14 +153,12 @@ fn sum_up<T: Real>(
                         for c in 0..width {
                             let (combination, _) = tables.feature(first + c);
                             let sums = &mut sums[(first + c) * stride..][..stride];
-                            for group in (0..count).step_by(LANES) {
-                                let x = tile.points(c, group);
-                                let pieces = combination.pieces_of(x);
-                                for lane in 0..LANES.min(count - group) {
-                                    let g = g[(group + lane) * width + c].widen();
-                                    let sum = &mut sums[pieces[lane] as usize][lane % COPIES];
-                                    *sum = [sum[0] + g * x[lane].widen(), sum[1] + g];
-                                }
+                            let x = tile.points(c);
+                            let pieces = combination.pieces_of(x);
+                            for r in 0..count {
+                                let g = g[r * width + c].widen();
+                                let sum = &mut sums[pieces[r] as usize][r % COPIES];
+                                *sum = [sum[0] + g * x[r].widen(), sum[1] + g];
                             }
                         }
                     },
@@ -239,10 +235,10 @@ impl<'a, T: Real> Tile<'a, T> {
         }
     }
 
-    /// x of column c, for [`LANES`] nodes.
+    /// x of column c.
     #[inline(always)]
-    fn points(&self, c: usize, group: usize) -> &[T; LANES] {
-        &self.values[c * TILE..][..TILE].as_chunks().0[group / LANES]
+    fn points(&self, c: usize) -> &[T; TILE] {
+        &self.values.as_chunks().0[c]
     }
 }
 
