@@ -5,6 +5,7 @@
 
 use crate::array::Array;
 use crate::error::{Error, Result};
+use crate::request::{Cache, request};
 use half::f16;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -96,6 +97,27 @@ impl Features {
             Values::Dense(values) => row.copy_from_slice(&values[span]),
             Values::Half(values) => row.iter_mut().zip(&values[span]).for_each(|(to, from)| *to = from.to_f32()),
             Values::Sparse(sparse) => sparse.row(i).for_each(|(k, value)| row[k] = value),
+        }
+    }
+
+    /// One row as f32: borrowed where X is held so, in `scratch` otherwise.
+    pub fn row<'a>(&'a self, i: usize, scratch: &'a mut Vec<f32>) -> &'a [f32] {
+        if let Values::Dense(values) = &self.values {
+            return &values[i * self.cols..][..self.cols];
+        }
+        scratch.clear();
+        scratch.resize(self.cols, 0.0);
+        self.fill_row(i, scratch);
+        scratch
+    }
+
+    /// Asks memory for a row that will be read soon; nothing happens behind the last. Sparse rows are short.
+    pub fn request_row(&self, i: usize) {
+        let span = i * self.cols..(i + 1) * self.cols;
+        match &self.values {
+            Values::Dense(values) => request(values, span, Cache::First),
+            Values::Half(values) => request(values, span, Cache::First),
+            Values::Sparse(_) => {}
         }
     }
 

@@ -7,8 +7,12 @@
 
 use crate::error::{Error, Result};
 use crate::graph::{Csr, Direction, Graph, Walk, walk_row};
+use crate::request::{Cache, request};
 use rayon::prelude::*;
 use std::collections::HashSet;
+
+/// Entries of a row whose nodes memory is asked for together.
+const TOGETHER: usize = 64;
 
 /// A walk on a graph, perhaps without some of its edges.
 #[derive(Clone, Debug)]
@@ -49,97 +53,83 @@ impl<'a> Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// M times a state on a ball (nodes x width), for its first `inner` nodes, whose neighbours it holds.
-    pub(super) fn pull(&self, ball: &Ball, state: &[f64], width: usize, inner: usize) -> Vec<f64> {
-        let place = ball.places(self.nodes());
-        let mut next = vec![0.0; inner * width];
-        let rows = next.par_chunks_mut(width).enumerate().with_min_len(1 << 8);
-        rows.for_each_init(Vec::new, |row, (at, to)| {
-            let degree = self.row(row, ball.nodes[at]);
-            for &(j, weight) in &*row {
-                let from = &state[place[j as usize] as usize * width..][..width];
-                to.iter_mut().zip(from).for_each(|(to, from)| *to += f64::from(weight) / degree * from);
+    /// M times a state of all nodes (nodes x width), for some of them.
+    pub(super) fn pull(&self, nodes: &[u32], state: &[f64], width: usize) -> Vec<f64> {
+        let mut next = vec![0.0; nodes.len() * width];
+        let rows = next.par_chunks_mut(width).zip(nodes).with_min_len(1 << 8);
+        rows.for_each_init(Vec::new, |row, (to, &node)| {
+            let degree = self.row(row, node);
+            for entries in row.chunks(TOGETHER) {
+                request_states(state, entries, width);
+                for &(j, weight) in entries {
+                    let from = &state[j as usize * width..][..width];
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to += f64::from(weight) / degree * from);
+                }
             }
         });
         next
     }
 }
 
-/// Nodes from the nearest to the farthest, in the order of their numbers where equally far.
+/// Asks memory for the states of the nodes of some entries.
+#[inline(always)]
+fn request_states(state: &[f64], entries: &[(u32, f32)], width: usize) {
+    entries.iter().for_each(|&(j, _)| request(state, j as usize * width..(j as usize + 1) * width, Cache::First));
+}
+
+/// Nodes from the nearest to the farthest, in the order of their numbers where equally far: the features of a large ball
+/// are then read in the order they lie in memory.
 #[derive(Clone, Debug)]
 pub struct Ball {
     /// Which.
     pub nodes: Vec<u32>,
     /// Steps from the start.
     pub distance: Vec<u32>,
-    /// r_t of each node, nodes x T.
-    pub weights: Vec<f64>,
-    /// T.
-    pub hops: usize,
+    /// r_t of the nodes within t steps, which come first; the others have none. One list a walk length, T in all.
+    pub weights: Vec<Vec<f64>>,
 }
 
 impl Ball {
     /// What walks of 0 to `hops` - 1 steps from `start` see; every node of `start` weighs 1.
     pub fn new(steps: &Steps<'_>, start: impl IntoIterator<Item = u32>, hops: usize) -> Ball {
-        // Position of a node plus one. Fresh zeroed memory costs nothing until it is written to.
-        let mut place = vec![0u32; steps.nodes()];
-        let mut ball = Ball { nodes: Vec::new(), distance: Vec::new(), weights: Vec::new(), hops };
-        for node in start {
-            let at = ball.find(&mut place, node, 0);
-            ball.weights[at * hops] = 1.0;
-        }
+        const UNSEEN: f64 = -1.0;
+        let nodes: Vec<u32> = start.into_iter().collect();
+        // What is pushed to each node of the graph.
+        let mut pushed = vec![UNSEEN; steps.nodes()];
+        nodes.iter().for_each(|&node| pushed[node as usize] = 0.0);
+        let mut ball = Ball { distance: vec![0; nodes.len()], weights: vec![vec![1.0; nodes.len()]], nodes };
         let mut row = Vec::new();
         for t in 1..hops {
-            // Nodes found at this length are at its distance; they start no walk of it.
-            for from in 0..ball.nodes.len() {
-                let weight = ball.weights[from * hops + t - 1];
-                if weight == 0.0 {
-                    continue;
-                }
+            let known = ball.nodes.len();
+            for (from, &weight) in ball.weights[t - 1].iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
                 let degree = steps.row(&mut row, ball.nodes[from]);
-                for &(j, step) in &row {
-                    let at = ball.find(&mut place, j, t as u32);
-                    ball.weights[at * hops + t] += weight * (f64::from(step) / degree);
+                for entries in row.chunks(TOGETHER) {
+                    request_states(&pushed, entries, 1);
+                    for &(j, step) in entries {
+                        let to = &mut pushed[j as usize];
+                        if *to == UNSEEN {
+                            ball.nodes.push(j);
+                            *to = 0.0;
+                        }
+                        *to += weight * (f64::from(step) / degree);
+                    }
                 }
             }
+            ball.nodes[known..].par_sort_unstable();
+            ball.distance.resize(ball.nodes.len(), t as u32);
+            ball.weights.push(ball.nodes.iter().map(|&node| std::mem::take(&mut pushed[node as usize])).collect());
         }
-        ball.sorted()
+        ball
     }
 
-    /// Nodes of equal distance in the order of their numbers: the features of a large ball are then read in the order they
-    /// lie in memory.
-    fn sorted(self) -> Ball {
-        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
-        order.par_sort_unstable_by_key(|&at| (self.distance[at], self.nodes[at]));
-        Ball {
-            nodes: order.iter().map(|&at| self.nodes[at]).collect(),
-            distance: order.iter().map(|&at| self.distance[at]).collect(),
-            weights: order.iter().flat_map(|&at| self.weights_of(at)).copied().collect(),
-            hops: self.hops,
-        }
+    /// T.
+    pub fn hops(&self) -> usize {
+        self.weights.len()
     }
 
-    fn find(&mut self, place: &mut [u32], node: u32, distance: u32) -> usize {
-        let known = &mut place[node as usize];
-        if *known == 0 {
-            self.nodes.push(node);
-            self.distance.push(distance);
-            self.weights.resize(self.weights.len() + self.hops, 0.0);
-            *known = self.nodes.len() as u32;
-        }
-        *known as usize - 1
-    }
-
-    /// Position of every node of the graph that the ball holds; 0 for the others.
-    fn places(&self, nodes: usize) -> Vec<u32> {
-        let mut place = vec![0u32; nodes];
-        self.nodes.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
-        place
-    }
-
-    /// Weights of a node, by its position in the ball.
-    pub fn weights_of(&self, at: usize) -> &[f64] {
-        &self.weights[at * self.hops..][..self.hops]
+    /// r_t of a node, by its position in the ball.
+    pub fn weight(&self, t: usize, at: usize) -> f64 {
+        self.weights[t].get(at).copied().unwrap_or(0.0)
     }
 
     /// The ball as a graph of its own: row a lists the positions that node a of the ball reads from, with the weights of
@@ -148,11 +138,12 @@ impl Ball {
     /// # Errors
     /// Weights that are no weights of a graph.
     pub fn graph(&self, steps: &Steps<'_>) -> Result<Graph> {
-        let place = self.places(steps.nodes());
+        let mut place = vec![0u32; steps.nodes()];
+        self.nodes.iter().zip(0..).for_each(|(&node, at)| place[node as usize] = at);
         let (mut edges, mut weights, mut row) = (Vec::new(), Vec::new(), Vec::new());
         for (at, (&node, &distance)) in (0..).zip(self.nodes.iter().zip(&self.distance)) {
             // Farther nodes start no step of a walk of T - 1 steps.
-            if distance as usize + 1 >= self.hops {
+            if distance as usize + 1 >= self.hops() {
                 edges.push((at, at));
                 weights.push(1.0);
                 continue;
@@ -208,7 +199,7 @@ mod tests {
                         let expected = dense_rows(&graph, walk, &start, 5);
                         let mut found = vec![vec![0.0; 8]; 5];
                         for (at, &node) in ball.nodes.iter().enumerate() {
-                            (0..5).for_each(|t| found[t][node as usize] = ball.weights_of(at)[t]);
+                            (0..5).for_each(|t| found[t][node as usize] = ball.weight(t, at));
                         }
                         for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
                             assert!((found - expected).abs() < ROUNDING, "{found} {expected}");
@@ -249,7 +240,7 @@ mod tests {
         assert_eq!(nodes, [47, 48, 49, 50, 51, 52, 53]);
         assert_eq!(ball.distance[0], 0);
         for t in 0..4 {
-            let sum: f64 = (0..ball.nodes.len()).map(|at| ball.weights_of(at)[t]).sum();
+            let sum: f64 = ball.weights[t].iter().sum();
             assert!((sum - 1.0).abs() < ROUNDING);
         }
     }

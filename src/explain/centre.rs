@@ -5,6 +5,7 @@
 //! all of X: training leaves them in the run directory, and one prediction of a large graph can be explained without it.
 
 use super::Factors;
+use super::factors::LANES;
 use crate::datasets::Features;
 use crate::error::{Error, Result};
 use crate::files;
@@ -25,8 +26,9 @@ pub fn mean_responses(factors: &Factors, features: &Features) -> Vec<f64> {
     let partial: Vec<Vec<f64>> = (starts.par_iter())
         .map(|&start| {
             let mut sums = vec![0.0; d];
-            factors.each_node(features, start..(start + PORTION).min(features.rows), |_, _, responses| {
-                sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += f);
+            factors.each_block(features, start..(start + PORTION).min(features.rows), |nodes, responses| {
+                let sum_of = |f: &[f64; LANES]| f[..nodes.len()].iter().sum::<f64>();
+                sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += sum_of(f));
             });
             sums
         })

@@ -13,7 +13,7 @@ use crate::model::{FittedModel, Layout};
 use std::ops::Range;
 
 /// Nodes whose responses are looked up together.
-pub(super) const LANES: usize = 16;
+pub(super) const LANES: usize = 64;
 
 /// What a model multiplies.
 #[derive(Clone, Debug)]
@@ -118,53 +118,42 @@ impl Factors {
         (at..at + bases).map(|line| pieces.slope[line].mul_add(x, pieces.intercept[line])).collect()
     }
 
-    /// F of up to [`LANES`] nodes, one row a node: `row(lane, x)` fills the features of a node into zeros.
-    pub(super) fn responses(&self, block: &mut Block, count: usize, row: impl Fn(usize, &mut [f32])) {
-        let d = self.features();
-        block.x.resize(LANES * d, 0.0);
-        block.responses.resize(LANES * d, 0.0);
-        block.x.fill(0.0);
-        for (lane, x) in block.x.chunks_exact_mut(d.max(1)).enumerate().take(count) {
-            row(lane, x);
-        }
+    /// `responses[k][lane]` = f_k of the nodes in a block.
+    pub(super) fn responses<'b>(&self, block: &'b mut Block) -> &'b [[f64; LANES]] {
         let Block { x, responses } = block;
+        responses.resize(x.len(), [0.0; LANES]);
         simd(
             #[inline(always)]
             || {
-                for (k, &combination) in self.tables.of_feature().iter().enumerate() {
-                    let mut points = [0f32; LANES];
-                    points.iter_mut().zip(x[k..].iter().step_by(d)).for_each(|(point, &x)| *point = x);
+                for (k, (x, responses)) in x.iter().zip(&mut *responses).enumerate() {
                     let mut pieces = [0u32; LANES];
-                    for &bend in &self.bends[combination as usize] {
-                        // By number: the compiler then compares all points with one bend, not one point with many.
-                        for lane in 0..LANES {
-                            pieces[lane] += u32::from(bend < points[lane]);
-                        }
+                    for &bend in &self.bends[self.tables.of_feature()[k] as usize] {
+                        pieces.iter_mut().zip(x).for_each(|(piece, &x)| *piece += u32::from(bend < x));
                     }
                     let (_, lines) = self.tables.feature(k);
-                    for lane in 0..count {
+                    for lane in 0..LANES {
                         let [slope, intercept] = lines[pieces[lane] as usize];
-                        responses[lane * d + k] = slope.mul_add(f64::from(points[lane]), intercept);
+                        responses[lane] = slope.mul_add(f64::from(x[lane]), intercept);
                     }
                 }
             },
         );
+        responses
     }
 
-    /// Calls `visit(node, features, responses)` for every node of a range.
-    pub(super) fn each_node(
+    /// Calls `visit(nodes, responses)` for all nodes of a range, a few at a time: `responses[k][lane]` is F of the node at
+    /// that place of `nodes`.
+    pub(super) fn each_block(
         &self,
         features: &Features,
         nodes: Range<usize>,
-        mut visit: impl FnMut(usize, &[f32], &[f64]),
+        mut visit: impl FnMut(Range<usize>, &[[f64; LANES]]),
     ) {
-        let (mut block, d) = (Block::default(), self.features());
+        let (mut block, mut scratch) = (Block::new(self.features()), Vec::new());
         for start in nodes.clone().step_by(LANES) {
-            let count = LANES.min(nodes.end - start);
-            self.responses(&mut block, count, |lane, x| features.fill_row(start + lane, x));
-            for lane in 0..count {
-                visit(start + lane, &block.x[lane * d..][..d], &block.responses[lane * d..][..d]);
-            }
+            let nodes = start..nodes.end.min(start + LANES);
+            nodes.clone().enumerate().for_each(|(lane, node)| block.set(lane, features.row(node, &mut scratch)));
+            visit(nodes, self.responses(&mut block));
         }
     }
 }
@@ -175,11 +164,22 @@ fn rounded_down(x: f64) -> f32 {
     if f64::from(near) > x { near.next_down() } else { near }
 }
 
-/// Features and responses of a few nodes, LANES x d.
-#[derive(Default)]
+/// Features and responses of a few nodes, d x LANES.
 pub(super) struct Block {
-    pub x: Vec<f32>,
-    pub responses: Vec<f64>,
+    x: Vec<[f32; LANES]>,
+    responses: Vec<[f64; LANES]>,
+}
+
+impl Block {
+    pub fn new(features: usize) -> Block {
+        // Lanes without a node are looked up too: they must be numbers.
+        Block { x: vec![[0.0; LANES]; features], responses: Vec::new() }
+    }
+
+    /// Features of a node.
+    pub fn set(&mut self, lane: usize, row: &[f32]) {
+        self.x.iter_mut().zip(row).for_each(|(x, &value)| x[lane] = value);
+    }
 }
 
 /// Experts of each feature as training finds them, without noise.

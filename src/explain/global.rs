@@ -108,11 +108,13 @@ impl Importance {
         let weights = NodeWeights::new(&transition, hops);
         let state = |&unit: &u32| {
             let mut state = vec![0.0; d];
-            factors.each_node(&dataset.features, dataset.graph_nodes(unit as usize), |node, _, responses| {
-                for (t, weight) in weights.values()[node * hops..][..hops].iter().enumerate() {
-                    let theta = &factors.hop_weights[t * d..][..d];
-                    for k in 0..d {
-                        state[k] += weight * theta[k] * (responses[k] - centre[k]);
+            factors.each_block(&dataset.features, dataset.graph_nodes(unit as usize), |nodes, responses| {
+                for (lane, node) in nodes.enumerate() {
+                    for (t, weight) in weights.values()[node * hops..][..hops].iter().enumerate() {
+                        let theta = &factors.hop_weights[t * d..][..d];
+                        for k in 0..d {
+                            state[k] += weight * theta[k] * (responses[k][lane] - centre[k]);
+                        }
                     }
                 }
             });

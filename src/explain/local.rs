@@ -15,16 +15,19 @@ use crate::batch::{Batch, Reach};
 use crate::config::Monb;
 use crate::datasets::{Dataset, Features, Level};
 use crate::device::Device;
-use crate::device::cpu::Cpu;
+use crate::device::cpu::{Cpu, simd};
 use crate::error::{Error, Result};
 use crate::graph::{Transition, Walk};
 use crate::model::{FittedModel, Plan, Resident, Space};
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Nodes of a task; fixed, so that sums do not depend on threads.
-const PORTION: usize = 64 * LANES;
+const PORTION: usize = 16 * LANES;
+/// Rows of features that memory is asked for in advance.
+const ROWS_AHEAD: usize = 8;
 /// Features of a neighbourhood up to which the engine computes the logit.
 const ENGINE_VALUES: usize = 1 << 24;
 
@@ -131,41 +134,58 @@ impl<'a> Case<'a> {
         Ok(case)
     }
 
-    /// Features of a node of the ball, as the model sees them, into zeros.
-    fn fill_row(&self, at: usize, x: &mut [f32]) {
+    /// Features of a node of the ball, as the model sees them.
+    fn row<'s>(&'s self, at: usize, scratch: &'s mut Vec<f32>) -> &'s [f32] {
         let node = self.ball.nodes[at];
         match self.replaced.get(&node) {
-            Some(features) => x.copy_from_slice(features),
-            None => self.dataset.features.fill_row(node as usize, x),
+            Some(features) => features,
+            None => self.dataset.features.row(node as usize, scratch),
         }
     }
 
-    /// Visits the responses of all nodes of the ball, in parallel by portions; what they make, in order.
-    fn portions<R: Send>(&self, begin: impl Fn() -> R + Sync, visit: impl Fn(&mut R, usize, &[f64]) + Sync) -> Vec<R> {
-        let (d, nodes) = (self.factors.features(), self.ball.nodes.len());
+    /// Visits the responses of all nodes of the ball, in parallel by portions; what they make, in order. A visit is of a
+    /// few positions: `responses[k][lane]` is f_k of the node at that place of them.
+    fn portions<R: Send>(
+        &self,
+        begin: impl Fn() -> R + Sync,
+        visit: impl Fn(&mut R, Range<usize>, &[[f64; LANES]]) + Sync,
+    ) -> Vec<R> {
+        let nodes = self.ball.nodes.len();
         let starts: Vec<usize> = (0..nodes).step_by(PORTION).collect();
-        let portion = |block: &mut Block, &start: &usize| {
-            let end = (start + PORTION).min(nodes);
+        let portion = |(block, scratch): &mut (Block, Vec<f32>), &start: &usize| {
             let mut made = begin();
+            let end = nodes.min(start + PORTION);
             for first in (start..end).step_by(LANES) {
-                let count = LANES.min(end - first);
-                self.factors.responses(block, count, |lane, x| self.fill_row(first + lane, x));
-                (0..count).for_each(|lane| visit(&mut made, first + lane, &block.responses[lane * d..][..d]));
+                let places = first..end.min(first + LANES);
+                for (lane, at) in places.clone().enumerate() {
+                    if let Some(&soon) = self.ball.nodes.get(at + ROWS_AHEAD) {
+                        self.dataset.features.request_row(soon as usize);
+                    }
+                    block.set(lane, self.row(at, scratch));
+                }
+                visit(&mut made, places, self.factors.responses(block));
             }
             made
         };
-        starts.par_iter().map_init(Block::default, portion).collect()
+        starts.par_iter().map_init(|| (Block::new(self.factors.features()), Vec::new()), portion).collect()
     }
 
     fn response_sums(&self) -> Vec<f64> {
         let (d, hops) = (self.factors.features(), self.factors.hops());
         let partial = self.portions(
             || vec![0.0; hops * d],
-            |sums, at, responses| {
-                for (sums, &weight) in sums.chunks_exact_mut(d).zip(self.ball.weights_of(at)) {
-                    if weight != 0.0 {
-                        sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += weight * f);
+            |sums, nodes, responses| {
+                for (sums, weights) in sums.chunks_exact_mut(d).zip(&self.ball.weights) {
+                    let reached = nodes.start.min(weights.len())..nodes.end.min(weights.len());
+                    if reached.is_empty() {
+                        continue;
                     }
+                    let mut of_lane = [0.0; LANES];
+                    of_lane[..reached.len()].copy_from_slice(&weights[reached]);
+                    simd(
+                        #[inline(always)]
+                        || sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += dot(&of_lane, f)),
+                    );
                 }
             },
         );
@@ -208,33 +228,46 @@ impl<'a> Case<'a> {
 
     /// beta + G_0 + M (G_1 + M (G_2 + ...)) with `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`, from the rim inwards.
     pub fn pulled_logits(&self, outputs: &[usize]) -> Vec<f64> {
-        let (factors, d, hops, all) =
-            (self.factors, self.factors.features(), self.factors.hops(), self.factors.outputs());
-        let width = outputs.len();
-        let weights: Vec<f64> = (0..hops * width * d)
-            .map(|at| {
-                let (t, output, k) = (at / (width * d), outputs[at / d % width], at % d);
-                factors.theta(t, k) * factors.weight[k * all + output]
-            })
-            .collect();
-        let projected = self.portions(Vec::new, |made: &mut Vec<f64>, at, f| {
-            for (t, weights) in weights.chunks_exact(width * d).enumerate() {
-                // Shorter walks do not reach the node.
-                let reached = t >= self.ball.distance[at] as usize;
-                made.extend(weights.chunks_exact(d).map(|weights| if reached { dot(weights, f) } else { 0.0 }));
-            }
-        });
-        // nodes x T x width
-        let projected = projected.concat();
-        let g = |at: usize, t: usize| &projected[(at * hops + t) * width..][..width];
-        let mut state: Vec<f64> = (0..self.ball.nodes.len()).flat_map(|at| g(at, hops - 1)).copied().collect();
+        let (factors, width) = (self.factors, outputs.len());
+        let (d, hops, all) = (factors.features(), factors.hops(), factors.outputs());
+        // G_t of the nodes within t steps, nodes x width, for every t: shorter walks do not reach the others.
+        let parts = self.portions(
+            || vec![Vec::new(); hops],
+            |made: &mut Vec<Vec<f64>>, nodes, responses| {
+                for (t, made) in made.iter_mut().enumerate() {
+                    let reached = self.ball.weights[t].len().clamp(nodes.start, nodes.end) - nodes.start;
+                    if reached == 0 {
+                        continue;
+                    }
+                    let first = made.len();
+                    made.resize(first + reached * width, 0.0);
+                    for (at, &output) in outputs.iter().enumerate() {
+                        let mut sums = [0.0; LANES];
+                        simd(
+                            #[inline(always)]
+                            || {
+                                for k in 0..d {
+                                    let weight = factors.theta(t, k) * factors.weight[k * all + output];
+                                    sums.iter_mut().zip(&responses[k]).for_each(|(sum, f)| *sum += weight * f);
+                                }
+                            },
+                        );
+                        let column = made[first + at..].iter_mut().step_by(width);
+                        column.zip(sums).for_each(|(value, sum)| *value = sum);
+                    }
+                }
+            },
+        );
+        let projected = |t: usize| parts.iter().flat_map(move |part| &part[t]);
+        // Of every node of the graph; of those the walks do not see, nothing is read.
+        let mut spread = vec![0.0; self.steps.nodes() * width];
+        let mut state: Vec<f64> = projected(hops - 1).copied().collect();
         for t in (0..hops - 1).rev() {
-            // Nodes farther away than t steps are not met by walks of t steps.
-            let inner = self.ball.distance.partition_point(|&distance| distance as usize <= t);
-            state = self.steps.pull(&self.ball, &state, width, inner);
-            state.chunks_exact_mut(width).enumerate().for_each(|(at, row)| {
-                row.iter_mut().zip(g(at, t)).for_each(|(value, g)| *value += g);
-            });
+            for (&node, values) in self.ball.nodes.iter().zip(state.chunks_exact(width)) {
+                spread[node as usize * width..][..width].copy_from_slice(values);
+            }
+            state = self.steps.pull(&self.ball.nodes[..self.ball.weights[t].len()], &spread, width);
+            state.iter_mut().zip(projected(t)).for_each(|(value, g)| *value += g);
         }
         let starts = self.mass as usize;
         let sum = |at: usize| state.iter().skip(at).step_by(width).take(starts).sum::<f64>();
@@ -250,7 +283,8 @@ impl<'a> Case<'a> {
         let graph = self.ball.graph(&self.steps)?;
         let (nodes, d) = (self.ball.nodes.len(), self.factors.features());
         let mut x = vec![0f32; nodes * d];
-        x.par_chunks_mut(d).enumerate().for_each(|(at, row)| self.fill_row(at, row));
+        let rows = x.par_chunks_mut(d).enumerate();
+        rows.for_each_init(Vec::new, |scratch, (at, row)| row.copy_from_slice(self.row(at, scratch)));
         let batch = Batch {
             features: Arc::new(Features::new(nodes, d, x)?),
             reach: Reach::Walk(Arc::new(Transition::new(&graph, Walk::default()))),
@@ -327,34 +361,29 @@ impl<'a> Case<'a> {
         let (factors, d, hops) = (self.factors, self.factors.features(), self.factors.hops());
         // theta summed with the weights of a node, for every feature.
         let begin = || (Top::new(top), vec![0.0; d]);
-        let parts = self.portions(begin, |(found, reach), at, responses| {
-            let node = Some(self.ball.nodes[at] as usize);
-            let weights = self.ball.weights_of(at);
-            let effect = |k: usize| weight[k] * (responses[k] - centre[k]);
-            match (by.feature, by.hop) {
-                (feature, true) => {
-                    for t in (0..hops).filter(|&t| weights[t] != 0.0) {
-                        let value = |k: usize| effect(k) * factors.theta(t, k) * weights[t];
-                        let hop = Some(t);
-                        if feature {
-                            (0..d).for_each(|k| found.push(Term { feature: Some(k), node, hop, value: value(k) }));
-                        } else {
-                            found.push(Term { feature: None, node, hop, value: (0..d).map(value).sum() });
-                        }
+        let parts = self.portions(begin, |(found, reach), nodes, responses| {
+            for (lane, at) in nodes.enumerate() {
+                let node = Some(self.ball.nodes[at] as usize);
+                let effect = |k: usize| weight[k] * (responses[k][lane] - centre[k]);
+                let mut terms = |hop, reach: &dyn Fn(usize) -> f64| match by.feature {
+                    true => (0..d).for_each(|k| {
+                        found.push(Term { feature: Some(k), node, hop, value: effect(k) * reach(k) });
+                    }),
+                    false => {
+                        let value = (0..d).map(|k| effect(k) * reach(k)).sum();
+                        found.push(Term { feature: None, node, hop, value });
                     }
-                }
-                (feature, false) => {
+                };
+                let weights = (0..hops).map(|t| (t, self.ball.weight(t, at))).filter(|(_, weight)| *weight != 0.0);
+                if by.hop {
+                    weights.for_each(|(t, weight)| terms(Some(t), &|k| factors.theta(t, k) * weight));
+                } else {
                     reach.fill(0.0);
-                    for (t, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                    for (t, weight) in weights {
                         let theta = &factors.hop_weights[t * d..][..d];
                         reach.iter_mut().zip(theta).for_each(|(reach, theta)| *reach += weight * theta);
                     }
-                    let value = |k: usize| effect(k) * reach[k];
-                    if feature {
-                        (0..d).for_each(|k| found.push(Term { feature: Some(k), node, hop: None, value: value(k) }));
-                    } else {
-                        found.push(Term { feature: None, node, hop: None, value: (0..d).map(value).sum() });
-                    }
+                    terms(None, &|k| reach[k]);
                 }
             }
         });
@@ -366,15 +395,16 @@ impl<'a> Case<'a> {
     /// What every source node adds to every output, nodes of the ball x L, responses centred.
     pub fn node_values(&self, centre: &[f64]) -> Vec<f64> {
         let (factors, d, outputs) = (self.factors, self.factors.features(), self.factors.outputs());
-        let parts = self.portions(Vec::new, |values: &mut Vec<f64>, at, responses| {
-            let first = values.len();
-            values.resize(first + outputs, 0.0);
-            for k in 0..d {
-                let reach: f64 =
-                    self.ball.weights_of(at).iter().enumerate().map(|(t, weight)| weight * factors.theta(t, k)).sum();
-                let effect = reach * (responses[k] - centre[k]);
-                let weights = &factors.weight[k * outputs..][..outputs];
-                values[first..].iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
+        let parts = self.portions(Vec::new, |values: &mut Vec<f64>, nodes, responses| {
+            for (lane, at) in nodes.enumerate() {
+                let first = values.len();
+                values.resize(first + outputs, 0.0);
+                for k in 0..d {
+                    let reach: f64 = (0..factors.hops()).map(|t| self.ball.weight(t, at) * factors.theta(t, k)).sum();
+                    let effect = reach * (responses[k][lane] - centre[k]);
+                    let weights = &factors.weight[k * outputs..][..outputs];
+                    values[first..].iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
+                }
             }
         });
         parts.concat()
@@ -396,20 +426,20 @@ impl<'a> Case<'a> {
 }
 
 /// In several sums side by side: one sum would wait for every addition.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    const SUMS: usize = 8;
-    let (a, b) = (a.as_chunks::<SUMS>(), b.as_chunks::<SUMS>());
+#[inline(always)]
+fn dot(a: &[f64; LANES], b: &[f64; LANES]) -> f64 {
+    const SUMS: usize = 16;
     let mut sums = [0.0; SUMS];
-    for (a, b) in a.0.iter().zip(b.0) {
+    for (a, b) in a.as_chunks::<SUMS>().0.iter().zip(b.as_chunks::<SUMS>().0) {
         for at in 0..SUMS {
             sums[at] += a[at] * b[at];
         }
     }
-    sums.iter().sum::<f64>() + a.1.iter().zip(b.1).map(|(a, b)| a * b).sum::<f64>()
+    sums.iter().sum()
 }
 
 /// Nodes a prediction starts from.
-fn start(dataset: &Dataset, target: Target) -> Result<std::ops::Range<u32>> {
+fn start(dataset: &Dataset, target: Target) -> Result<Range<u32>> {
     match (target, dataset.level) {
         (Target::Node(node), Level::Node) if node < dataset.graph.nodes() => Ok(node as u32..node as u32 + 1),
         (Target::Graph(graph), Level::Graph) if graph < dataset.graphs() => {

@@ -7,6 +7,7 @@
 use super::element::Element;
 use crate::device::Real;
 use crate::graph::Csr;
+use crate::request::{Cache, request};
 use std::ops::Range;
 
 /// Columns that are summed at once; wider states are gone through in stretches.
@@ -17,8 +18,6 @@ const AHEAD: usize = 16;
 const FAR_AHEAD: usize = 48;
 /// Bytes of a state that a shared cache is taken to hold.
 const CACHED: usize = 32 << 20;
-/// Bytes that memory moves at once.
-const LINE: usize = 64;
 
 /// A sparse matrix by rows as plain slices, with any way to tell the weight of an entry.
 #[derive(Clone, Copy)]
@@ -95,12 +94,7 @@ impl<S> Columns<'_, S> {
     fn request(&self, col_idx: &[u32], e: usize) {
         let Some(&j) = col_idx.get(e + if self.far { FAR_AHEAD } else { AHEAD }) else { return };
         let first = j as usize * self.width + self.first;
-        let step = LINE / size_of::<S>();
-        let mut at = first;
-        while at < first + self.count {
-            prefetch(self.from, at, self.far);
-            at += step;
-        }
+        request(self.from, first..first + self.count, if self.far { Cache::Second } else { Cache::First });
     }
 }
 
@@ -135,19 +129,4 @@ fn stretch<T: Real, S: Element<T>, W: Fn(usize) -> T, const LANES: usize, const 
         }
         finish(i, &row[..count]);
     }
-}
-
-/// Asks memory for the line of an element, into the first or into the second cache; nothing happens behind the end.
-#[inline(always)]
-#[allow(unsafe_code)]
-fn prefetch<S>(values: &[S], at: usize, far: bool) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(value) = values.get(at) {
-        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-        let address = std::ptr::from_ref(value).cast();
-        // SAFETY: a request for an address inside the slice; it reads nothing and every x86-64 processor has it.
-        unsafe { if far { _mm_prefetch::<_MM_HINT_T1>(address) } else { _mm_prefetch::<_MM_HINT_T0>(address) } };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (values, at, far);
 }

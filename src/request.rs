@@ -1,0 +1,40 @@
+//! Requests to memory for what will be read soon: it is fetched while other work goes on.
+
+use std::ops::Range;
+
+/// Bytes that memory hands out together.
+const LINE: usize = 64;
+
+/// Which cache to fetch into.
+#[derive(Clone, Copy, Debug)]
+pub enum Cache {
+    /// The first, small: for what is read in a moment.
+    First,
+    /// The second: for what is read a little later.
+    Second,
+}
+
+/// Asks for the lines of some elements. What lies behind the end is not asked for.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub fn request<S>(values: &[S], span: Range<usize>, cache: Cache) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        let mut at = span.start;
+        while at < span.end {
+            let Some(value) = values.get(at) else { return };
+            let address = std::ptr::from_ref(value).cast();
+            // SAFETY: a request for an address inside the slice; it reads nothing and every x86-64 processor has it.
+            unsafe {
+                match cache {
+                    Cache::First => _mm_prefetch::<_MM_HINT_T0>(address),
+                    Cache::Second => _mm_prefetch::<_MM_HINT_T1>(address),
+                }
+            }
+            at += LINE / size_of::<S>();
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, span, cache);
+}
