@@ -9,27 +9,16 @@
 //! propagation: the residual is a check of one program by another. (Of very large neighbourhoods, see
 //! [`Case::propagated_logits`].)
 
-use super::factors::{Block, LANES};
-use super::{Ball, Factors, Steps, Term, Top};
-use crate::batch::{Batch, Reach};
-use crate::config::Monb;
-use crate::datasets::{Dataset, Features, Level};
-use crate::device::Device;
-use crate::device::cpu::{Cpu, simd};
+use super::pass::Pass;
+use super::{Ball, Factors, Steps, Term, Top, ranking};
+use crate::datasets::{Dataset, Level};
 use crate::error::{Error, Result};
-use crate::graph::{Transition, Walk};
-use crate::model::{FittedModel, Plan, Resident, Space};
-use rayon::prelude::*;
+use crate::model::FittedModel;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-/// Nodes of a task; fixed, so that sums do not depend on threads.
-const PORTION: usize = 16 * LANES;
-/// Rows of features that memory is asked for in advance.
-const ROWS_AHEAD: usize = 8;
-/// Features of a neighbourhood up to which the engine computes the logit.
-const ENGINE_VALUES: usize = 1 << 24;
+/// Outputs that a neighbourhood is projected onto while it is read anyway.
+const LIKELY: usize = 2;
 
 /// What is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,17 +81,19 @@ pub struct Explanation {
 
 /// A prediction and everything it is made of.
 pub struct Case<'a> {
-    model: &'a FittedModel,
-    factors: &'a Factors,
-    dataset: &'a Dataset,
-    steps: Steps<'a>,
-    replaced: HashMap<u32, Vec<f32>>,
+    pub(super) model: &'a FittedModel,
+    pub(super) factors: &'a Factors,
+    pub(super) dataset: &'a Dataset,
+    pub(super) steps: Steps<'a>,
+    pub(super) replaced: HashMap<u32, Vec<f32>>,
     /// What the target sees.
     pub ball: Ball,
     /// `sum_j r_t[j] f_k(x[j,k])`, T x d.
     sums: Vec<f64>,
     /// `sum_j r_t[j]`, for every t: 1, or the number of nodes of a graph.
     pub mass: f64,
+    /// What was found of the nodes that only the longest walks reach: of a large neighbourhood, nearly all.
+    pub(super) rim: Pass,
 }
 
 impl<'a> Case<'a> {
@@ -128,72 +119,39 @@ impl<'a> Case<'a> {
         let steps = Steps::new(&dataset.graph, model.walk).without(edit.dropped.iter().copied());
         let mass = start.len() as f64;
         let ball = Ball::new(&steps, start, factors.hops());
-        let mut case =
-            Case { model, factors, dataset, steps, replaced: edit.replaced.clone(), ball, sums: Vec::new(), mass };
-        case.sums = case.response_sums();
+        let (replaced, rim) = (edit.replaced.clone(), Pass::default());
+        let mut case = Case { model, factors, dataset, steps, replaced, ball, sums: Vec::new(), mass, rim };
+        let (inner, nodes) = (case.inner(), case.ball.nodes.len());
+        case.sums = case.pass(0..inner, &[]).sums;
+        case.rim = case.pass(inner..nodes, &case.likely_outputs());
+        case.sums.iter_mut().zip(&case.rim.sums).for_each(|(sum, part)| *sum += part);
         Ok(case)
     }
 
-    /// Features of a node of the ball, as the model sees them.
-    fn row<'s>(&'s self, at: usize, scratch: &'s mut Vec<f32>) -> &'s [f32] {
-        let node = self.ball.nodes[at];
-        match self.replaced.get(&node) {
-            Some(features) => features,
-            None => self.dataset.features.row(node as usize, scratch),
-        }
+    /// Nodes that shorter walks than the longest reach.
+    pub(super) fn inner(&self) -> usize {
+        self.ball.weights.iter().rev().nth(1).map_or(0, Vec::len)
     }
 
-    /// Visits the responses of all nodes of the ball, in parallel by portions; what they make, in order. A visit is of a
-    /// few positions: `responses[k][lane]` is f_k of the node at that place of them.
-    fn portions<R: Send>(
-        &self,
-        begin: impl Fn() -> R + Sync,
-        visit: impl Fn(&mut R, Range<usize>, &[[f64; LANES]]) + Sync,
-    ) -> Vec<R> {
-        let nodes = self.ball.nodes.len();
-        let starts: Vec<usize> = (0..nodes).step_by(PORTION).collect();
-        let portion = |(block, scratch): &mut (Block, Vec<f32>), &start: &usize| {
-            let mut made = begin();
-            let end = nodes.min(start + PORTION);
-            for first in (start..end).step_by(LANES) {
-                let places = first..end.min(first + LANES);
-                for (lane, at) in places.clone().enumerate() {
-                    if let Some(&soon) = self.ball.nodes.get(at + ROWS_AHEAD) {
-                        self.dataset.features.request_row(soon as usize);
-                    }
-                    block.set(lane, self.row(at, scratch));
-                }
-                visit(&mut made, places, self.factors.responses(block));
-            }
-            made
-        };
-        starts.par_iter().map_init(|| (Block::new(self.factors.features()), Vec::new()), portion).collect()
-    }
-
-    fn response_sums(&self) -> Vec<f64> {
+    /// The outputs with the largest logits, as far as can be told before the rim is looked at: the longest walks are taken
+    /// to see what those one step shorter see. A guess saves a second look at the rim; nothing else depends on it.
+    fn likely_outputs(&self) -> Vec<usize> {
         let (d, hops) = (self.factors.features(), self.factors.hops());
-        let partial = self.portions(
-            || vec![0.0; hops * d],
-            |sums, nodes, responses| {
-                for (sums, weights) in sums.chunks_exact_mut(d).zip(&self.ball.weights) {
-                    let reached = nodes.start.min(weights.len())..nodes.end.min(weights.len());
-                    if reached.is_empty() {
-                        continue;
-                    }
-                    let mut of_lane = [0.0; LANES];
-                    of_lane[..reached.len()].copy_from_slice(&weights[reached]);
-                    simd(
-                        #[inline(always)]
-                        || sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += dot(&of_lane, f)),
-                    );
-                }
-            },
-        );
-        let mut sums = vec![0.0; hops * d];
-        for part in partial {
-            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        let sum = |t: usize, k: usize| self.sums[t.min(hops.saturating_sub(2)) * d + k];
+        let state = |k| (0..hops).map(|t| self.factors.theta(t, k) * sum(t, k)).sum();
+        let logits = self.readout((0..d).map(state));
+        ranking(&logits).into_iter().take(LIKELY).collect()
+    }
+
+    /// beta + sum_k w[k] `state[k]`.
+    fn readout(&self, state: impl Iterator<Item = f64>) -> Vec<f64> {
+        let outputs = self.factors.outputs();
+        let mut logits = self.factors.bias.clone();
+        for (k, state) in state.enumerate() {
+            let weights = &self.factors.weight[k * outputs..][..outputs];
+            logits.iter_mut().zip(weights).for_each(|(logit, w)| *logit += w * state);
         }
-        sums
+        logits
     }
 
     /// `H[k] = sum_t theta[t,k] sum_j r_t[j] f_k(x[j,k])`: what the readout multiplies.
@@ -205,104 +163,7 @@ impl<'a> Case<'a> {
 
     /// All logits, from the terms.
     pub fn logits(&self) -> Vec<f64> {
-        let outputs = self.factors.outputs();
-        let mut logits = self.factors.bias.clone();
-        for (k, state) in self.state().into_iter().enumerate() {
-            let weights = &self.factors.weight[k * outputs..][..outputs];
-            logits.iter_mut().zip(weights).for_each(|(logit, w)| *logit += w * state);
-        }
-        logits
-    }
-
-    /// Logits of some outputs by propagation, which the terms are held against: the engine's, or where the neighbourhood is
-    /// so large that its pass would take longer than the explanation, hop by hop in f64.
-    ///
-    /// # Errors
-    /// The engine failed.
-    pub fn propagated_logits(&self, outputs: &[usize]) -> Result<Vec<f64>> {
-        match self.ball.nodes.len().saturating_mul(self.factors.features()) <= ENGINE_VALUES {
-            true => self.engine_logits(outputs),
-            false => Ok(self.pulled_logits(outputs)),
-        }
-    }
-
-    /// beta + G_0 + M (G_1 + M (G_2 + ...)) with `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`, from the rim inwards.
-    pub fn pulled_logits(&self, outputs: &[usize]) -> Vec<f64> {
-        let (factors, width) = (self.factors, outputs.len());
-        let (d, hops, all) = (factors.features(), factors.hops(), factors.outputs());
-        // G_t of the nodes within t steps, nodes x width, for every t: shorter walks do not reach the others.
-        let parts = self.portions(
-            || vec![Vec::new(); hops],
-            |made: &mut Vec<Vec<f64>>, nodes, responses| {
-                for (t, made) in made.iter_mut().enumerate() {
-                    let reached = self.ball.weights[t].len().clamp(nodes.start, nodes.end) - nodes.start;
-                    if reached == 0 {
-                        continue;
-                    }
-                    let first = made.len();
-                    made.resize(first + reached * width, 0.0);
-                    for (at, &output) in outputs.iter().enumerate() {
-                        let mut sums = [0.0; LANES];
-                        simd(
-                            #[inline(always)]
-                            || {
-                                for k in 0..d {
-                                    let weight = factors.theta(t, k) * factors.weight[k * all + output];
-                                    sums.iter_mut().zip(&responses[k]).for_each(|(sum, f)| *sum += weight * f);
-                                }
-                            },
-                        );
-                        let column = made[first + at..].iter_mut().step_by(width);
-                        column.zip(sums).for_each(|(value, sum)| *value = sum);
-                    }
-                }
-            },
-        );
-        let projected = |t: usize| parts.iter().flat_map(move |part| &part[t]);
-        // Of every node of the graph; of those the walks do not see, nothing is read.
-        let mut spread = vec![0.0; self.steps.nodes() * width];
-        let mut state: Vec<f64> = projected(hops - 1).copied().collect();
-        for t in (0..hops - 1).rev() {
-            for (&node, values) in self.ball.nodes.iter().zip(state.chunks_exact(width)) {
-                spread[node as usize * width..][..width].copy_from_slice(values);
-            }
-            state = self.steps.pull(&self.ball.nodes[..self.ball.weights[t].len()], &spread, width);
-            state.iter_mut().zip(projected(t)).for_each(|(value, g)| *value += g);
-        }
-        let starts = self.mass as usize;
-        let sum = |at: usize| state.iter().skip(at).step_by(width).take(starts).sum::<f64>();
-        outputs.iter().enumerate().map(|(at, &output)| factors.bias[output] + sum(at)).collect()
-    }
-
-    /// The engine's logits of some outputs: forward propagation in f32 over the neighbourhood.
-    ///
-    /// # Errors
-    /// The engine failed.
-    pub fn engine_logits(&self, outputs: &[usize]) -> Result<Vec<f64>> {
-        let model = self.model.with_outputs(outputs)?;
-        let graph = self.ball.graph(&self.steps)?;
-        let (nodes, d) = (self.ball.nodes.len(), self.factors.features());
-        let mut x = vec![0f32; nodes * d];
-        let rows = x.par_chunks_mut(d).enumerate();
-        rows.for_each_init(Vec::new, |scratch, (at, row)| row.copy_from_slice(self.row(at, scratch)));
-        let batch = Batch {
-            features: Arc::new(Features::new(nodes, d, x)?),
-            reach: Reach::Walk(Arc::new(Transition::new(&graph, Walk::default()))),
-            // Of a graph, all nodes count; of a node, it comes first.
-            graph_ptr: vec![0, nodes],
-            level: self.dataset.level,
-            objective: model.objective,
-            outputs: outputs.len(),
-            codes: Vec::new(),
-            targets: Vec::new(),
-        };
-        // One or two columns walk; sums over graphs that walk at all are the business of feature space.
-        let space = if self.dataset.level == Level::Graph { Space::Features } else { Space::Classes };
-        let plan = Plan { monb: Monb::Knots, space, sparse: false };
-        let device = Cpu::<f32>::new();
-        let mut resident = Resident::new(&device, &model.layout, plan, batch)?;
-        let logits = resident.logits(&device.upload(&model.parameters)?)?;
-        Ok(logits[..outputs.len()].iter().map(|&logit| f64::from(logit)).collect())
+        self.readout(self.state().into_iter())
     }
 
     /// The terms of a score, added up by the keys asked for; the largest `top` of them one by one. `centre`: c_k, d values.
@@ -361,7 +222,7 @@ impl<'a> Case<'a> {
         let (factors, d, hops) = (self.factors, self.factors.features(), self.factors.hops());
         // theta summed with the weights of a node, for every feature.
         let begin = || (Top::new(top), vec![0.0; d]);
-        let parts = self.portions(begin, |(found, reach), nodes, responses| {
+        let parts = self.portions(self.everything(), begin, |(found, reach), nodes, responses| {
             for (lane, at) in nodes.enumerate() {
                 let node = Some(self.ball.nodes[at] as usize);
                 let effect = |k: usize| weight[k] * (responses[k][lane] - centre[k]);
@@ -395,7 +256,7 @@ impl<'a> Case<'a> {
     /// What every source node adds to every output, nodes of the ball x L, responses centred.
     pub fn node_values(&self, centre: &[f64]) -> Vec<f64> {
         let (factors, d, outputs) = (self.factors, self.factors.features(), self.factors.outputs());
-        let parts = self.portions(Vec::new, |values: &mut Vec<f64>, nodes, responses| {
+        let parts = self.portions(self.everything(), Vec::new, |values: &mut Vec<f64>, nodes, responses| {
             for (lane, at) in nodes.enumerate() {
                 let first = values.len();
                 values.resize(first + outputs, 0.0);
@@ -423,19 +284,6 @@ impl<'a> Case<'a> {
         }
         values
     }
-}
-
-/// In several sums side by side: one sum would wait for every addition.
-#[inline(always)]
-fn dot(a: &[f64; LANES], b: &[f64; LANES]) -> f64 {
-    const SUMS: usize = 16;
-    let mut sums = [0.0; SUMS];
-    for (a, b) in a.as_chunks::<SUMS>().0.iter().zip(b.as_chunks::<SUMS>().0) {
-        for at in 0..SUMS {
-            sums[at] += a[at] * b[at];
-        }
-    }
-    sums.iter().sum()
 }
 
 /// Nodes a prediction starts from.

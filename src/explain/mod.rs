@@ -12,6 +12,8 @@ mod factors;
 mod global;
 mod local;
 mod names;
+mod pass;
+mod propagated;
 mod run;
 mod shapes;
 pub mod stability;
