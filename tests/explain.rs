@@ -11,7 +11,7 @@ use harmonia::datasets::{Dataset, Features, Labels, Level};
 use harmonia::explain::{
     By, Case, Distribution, Edit, Factors, Importance, Score, Shape, Target, Term, centre, experts, ranking,
 };
-use harmonia::graph::{Direction, Graph, Walk};
+use harmonia::graph::{Direction, Graph, Transition, Walk};
 use harmonia::model::{FittedModel, HopWeights};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -250,12 +250,67 @@ fn same_logits(
     let brute = &model.logits(changed).unwrap()[unit * outputs..][..outputs];
     let all: Vec<usize> = (0..outputs).collect();
     let (by_engine, pulled) = (edited.engine_logits(&all).unwrap(), edited.pulled_logits(&all));
+    // Together, one by one and in another order: guessed outputs and others.
+    assert_eq!(pulled, all.iter().map(|&output| edited.pulled_logits(&[output])[0]).collect::<Vec<_>>(), "{recipe:?}");
+    let backwards: Vec<usize> = all.iter().rev().copied().collect();
+    assert!(edited.pulled_logits(&backwards).iter().rev().eq(&pulled), "{recipe:?}");
     for output in 0..outputs {
         let (found, exact, brute) = (edited.logits()[output], rebuilt.logits()[output], f64::from(brute[output]));
         assert!((found - exact).abs() < F64, "{found} {exact} {recipe:?}");
         assert!((found - pulled[output]).abs() < F64, "{found} {} {recipe:?}", pulled[output]);
         assert!((found - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{found} {brute} {recipe:?}");
         assert!((by_engine[output] - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{recipe:?}");
+    }
+}
+
+/// More nodes than are looked at together, and more than one task takes: sums over them, taken plainly.
+#[test]
+fn large_neighbourhoods_are_explained_in_portions() {
+    for (seed, direction) in [(1, Direction::Undirected), (2, Direction::Directed)] {
+        let recipe =
+            Recipe { seed, nodes: 4001, hub: 1500, hops: 4, direction, task: Task::Classes(5), ..Recipe::default() };
+        let (problem, model) = drawn(recipe);
+        let (dataset, factors) = (&problem.dataset, Factors::of(&model).unwrap());
+        let (d, hops, outputs) = (factors.features(), factors.hops(), factors.outputs());
+        let transition = Transition::new(&dataset.graph, problem.recipe.walk);
+        for start in [0, 17, 4000] {
+            let mut reach = vec![0.0; dataset.graph.nodes()];
+            reach[start] = 1.0;
+            let mut expected = factors.bias.clone();
+            for t in 0..hops {
+                let mut next = vec![0.0; reach.len()];
+                for (i, &weight) in reach.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+                    for (j, entry) in transition.matrix().row_entries(i) {
+                        next[j] += weight * f64::from(entry) / transition.degree()[i];
+                    }
+                    let x = &dataset.features.dense()[i * d..][..d];
+                    for (k, &x) in x.iter().enumerate() {
+                        let term = factors.theta(t, k) * weight * factors.response(k, f64::from(x));
+                        for (output, logit) in expected.iter_mut().enumerate() {
+                            *logit += factors.weight[k * outputs + output] * term;
+                        }
+                    }
+                }
+                reach = next;
+            }
+            let case = Case::new(&model, &factors, dataset, Target::Node(start), &Edit::default()).unwrap();
+            assert!(start != 0 || case.ball.nodes.len() > 1500);
+            let all: Vec<usize> = (0..outputs).collect();
+            let single: Vec<f64> = all.iter().map(|&output| case.pulled_logits(&[output])[0]).collect();
+            for found in [case.logits(), case.pulled_logits(&all), single] {
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert!((found - expected).abs() < F64, "{found} {expected}");
+                }
+            }
+            let means = centre::mean_responses(&factors, &dataset.features);
+            let score = Score { output: 2, versus: Some(4), sign: 1.0 };
+            for by in all_keys() {
+                let explanation = case.explain(score, by, 3, &means).unwrap();
+                let sum = explanation.terms.iter().map(|term| term.value).sum::<f64>() + explanation.rest;
+                let difference = explanation.intercept + sum - (expected[2] - expected[4]);
+                assert!(difference.abs() < F64, "{by:?}: {difference}");
+            }
+        }
     }
 }
 
