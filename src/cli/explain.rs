@@ -1,6 +1,6 @@
 //! `harmonia explain`: one prediction as its terms, or what the model does over many.
 
-use super::reading::{Centre, RunArgument, number, short, table};
+use super::reading::{Centre, Decimals, RunArgument, number, short, table};
 use super::say;
 use crate::diagnose;
 use crate::error::{Error, Result};
@@ -41,6 +41,7 @@ pub enum Part {
     /// Training units
     Train,
     /// Validation units
+    #[value(alias = "validation")]
     Valid,
     /// Test units
     Test,
@@ -236,8 +237,10 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     header.resize(keys.max(1), String::new());
     header.push("adds".into());
     let mut rows = vec![header];
+    let sums = [explanation.intercept, explanation.rest, explanation.logit];
+    let decimals = Decimals::of(explanation.terms.iter().map(|term| term.value).chain(sums));
     let line = |mut cells: Vec<String>, value: f64| {
-        cells.push(number(value));
+        cells.push(decimals.show(value));
         cells
     };
     rows.push(line(blank("(intercept)".into()), explanation.intercept));
@@ -263,7 +266,7 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
         out += &format!(
             "Responses are centred at their mean over all nodes; the constants{graph} are in the intercept (beta alone is \
              {}). --centre none shows raw terms.\n",
-            number(explanation.beta)
+            decimals.show(explanation.beta)
         );
     }
     out

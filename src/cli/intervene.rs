@@ -1,6 +1,6 @@
 //! `harmonia intervene`: the same prediction with something changed, exactly.
 
-use super::reading::{RunArgument, number, short, table};
+use super::reading::{Decimals, RunArgument, short, table};
 use super::say;
 use crate::datasets::{Dataset, Level};
 use crate::error::{Error, Result};
@@ -110,29 +110,26 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     let what = (arguments.drop_edge.iter().map(|edge| format!("without edge {edge}")))
         .chain(arguments.mean_node.iter().map(|node| format!("node {node} at the training mean")));
     let mut out = format!("{}, {} {id}: {}\n\n", run.dataset.name, names.unit(), what.collect::<Vec<_>>().join(", "));
+    let logits = Decimals::of([of(&old), of(&new), change]);
     let logit = format!("logit of {}", short(&names.score_text(score)));
     out += &table(
         &[
             vec!["".into(), "before".into(), "after".into(), "change".into()],
-            vec![logit, number(of(&old)), number(of(&new)), signed(change)],
+            vec![logit, logits.show(of(&old)), logits.show(of(&new)), logits.signed(change)],
             vec!["predicted".into(), short(&names.predicted(&old)), short(&names.predicted(&new)), String::new()],
         ],
         1,
     );
     out += "\nthe change, by feature\n";
+    let by_feature = Decimals::of(order[..top].iter().map(|&k| changes[k]).chain([rest]));
     let mut rows: Vec<Vec<String>> =
-        order[..top].iter().map(|&k| vec![short(&names.feature(k)), signed(changes[k])]).collect();
+        order[..top].iter().map(|&k| vec![short(&names.feature(k)), by_feature.signed(changes[k])]).collect();
     if top < order.len() {
-        rows.push(vec![format!("(rest: {} more)", order.len() - top), signed(rest)]);
+        rows.push(vec![format!("(rest: {} more)", order.len() - top), by_feature.signed(rest)]);
     }
     out += &table(&rows, 1);
     out += &format!("\nresidual against propagation {residual:.1e}\n");
     say(&out)
-}
-
-/// A change, with its sign.
-fn signed(value: f64) -> String {
-    if value > 0.0 { format!("+{}", number(value)) } else { number(value) }
 }
 
 fn edit(arguments: &Arguments, run: &Run, names: &Names<'_>) -> Result<Edit> {

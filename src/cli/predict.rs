@@ -40,6 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn predict(arguments: &Arguments) -> Result<()> {
+    files::check_writable(&arguments.out)?;
     let mut run = arguments.run.first()?;
     if let Some(other) = &arguments.store {
         let dataset = other_data(arguments, other, &run)?;

@@ -117,6 +117,39 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// How the numbers of a column are written, all alike: at least four decimals, and so many that the largest shows five
+/// digits. None: as powers of ten.
+pub struct Decimals(Option<usize>);
+
+impl Decimals {
+    /// For a column of these numbers.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Decimals {
+        let largest = values.into_iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+        Decimals(match largest {
+            0.0 => Some(4),
+            size if !(1e-5..1e6).contains(&size) => None,
+            size => Some((4 - size.log10().floor() as i32).max(4) as usize),
+        })
+    }
+
+    /// One of them.
+    pub fn show(&self, value: f64) -> String {
+        match self.0 {
+            // Adding zero: nobody wants to read -0.0000.
+            Some(decimals) => {
+                let scale = 10f64.powi(decimals as i32);
+                format!("{:.decimals$}", (value * scale).round() / scale + 0.0)
+            }
+            None => format!("{value:.3e}"),
+        }
+    }
+
+    /// A change, with its sign.
+    pub fn signed(&self, value: f64) -> String {
+        if value > 0.0 { format!("+{}", self.show(value)) } else { self.show(value) }
+    }
+}
+
 /// A name for a table: one line, not too long.
 pub fn short(name: &str) -> String {
     const MOST: usize = 40;

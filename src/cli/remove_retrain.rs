@@ -47,7 +47,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let mut found = Vec::new();
         let runs = arguments.run.all()?;
         for run in &runs {
-            found.extend(remove_retrain(run, arguments.fraction, &mut Progress::new(run.config.train.metric))?);
+            let progress = |which: Which, count: usize| {
+                eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
+            };
+            let mut observer = Progress::new(run.config.train.metric);
+            found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress)?);
         }
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
         let text = serde_json::to_string_pretty(&object).map_err(|error| Error::file(&file, error.to_string()))?;

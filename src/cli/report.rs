@@ -9,6 +9,7 @@ use crate::files;
 use crate::report::{self, Request};
 use clap::Args;
 use serde_json::json;
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -49,7 +50,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         files::check_writable(&out)?;
         let runs = arguments.run.all()?;
         let units = units(arguments, &runs[0])?;
-        let progress = |what: &str| eprintln!("{what} ...");
+        let last = RefCell::new(String::new());
+        let progress = |what: &str| {
+            if last.replace(what.into()) != what {
+                eprintln!("{what} ...");
+            }
+        };
         let request = Request { runs: &runs, units: &units, diagnose: !arguments.quick, progress: &progress };
         let data = report::full(&request)?;
         files::write_atomic(&out, report::html(&data)?.as_bytes())?;

@@ -63,6 +63,7 @@ fn shapes(arguments: &Arguments) -> Result<()> {
             path.display()
         )));
     }
+    arguments.out.as_deref().map_or(Ok(()), files::check_writable)?;
     let runs = arguments.run.all()?;
     let run = &runs[0];
     let names = Names::of(run);

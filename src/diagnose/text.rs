@@ -107,9 +107,11 @@ impl Diagnosis {
         }
         line(f, "components", &text)?;
         let Some(spectrum) = &self.spectrum else { return Ok(()) };
+        // Rounded first and zero added: nobody wants to read -0.000000.
+        let value = |end: &super::End| (end.value * 1e6).round() / 1e6 + 0.0;
         let end = |end: Option<super::End>| match end {
-            Some(end) if end.residual > 0.0 => format!("{:.6} (residual {:.1e})", end.value, end.residual),
-            Some(end) => format!("{:.6}", end.value),
+            Some(end) if end.residual > 0.0 => format!("{:.6} (residual {:.1e})", value(&end), end.residual),
+            Some(end) => format!("{:.6}", value(&end)),
             None => "none".into(),
         };
         line(f, "lambda_2", &format!("{}: the largest eigenvalue below the stationary one", end(spectrum.lambda_2)))?;

@@ -81,11 +81,16 @@ pub fn columns(ranking: &[usize], fraction: f64, which: Which, seed: u64) -> Vec
     removed
 }
 
-/// Trains a run three times without a share of its features.
+/// Trains a run three times without a share of its features; `progress` hears which, and how many, before each.
 ///
 /// # Errors
 /// The run is not complete, has no features to spare, or training failed.
-pub fn remove_retrain(run: &Run, fraction: f64, observer: &mut dyn Observer) -> Result<Vec<Removal>> {
+pub fn remove_retrain(
+    run: &Run,
+    fraction: f64,
+    observer: &mut dyn Observer,
+    progress: &dyn Fn(Which, usize),
+) -> Result<Vec<Removal>> {
     if !(fraction > 0.0 && fraction < 1.0) {
         return Err(Error::Config(format!("--fraction {fraction}: expected a number above 0 and below 1")));
     }
@@ -107,6 +112,7 @@ pub fn remove_retrain(run: &Run, fraction: f64, observer: &mut dyn Observer) -> 
     for which in Which::ALL {
         interrupt::check()?;
         let removed = columns(&ranking, fraction, which, seed);
+        progress(which, removed.len());
         let dataset = without(&run.dataset, &removed);
         let trained = session.run_one(&dataset, None, RunName { seed, fold: None }, None, observer);
         let (outcome, _) = trained.map_err(|error| match error {
