@@ -9,9 +9,11 @@
 //! propagation: the residual is a check of one program by another. (Of very large neighbourhoods, see
 //! [`Case::propagated_logits`].)
 
+use super::factors::LANES;
 use super::pass::Pass;
 use super::{Ball, Factors, Steps, Term, Top, ranking};
 use crate::datasets::{Dataset, Level};
+use crate::device::cpu::simd;
 use crate::error::{Error, Result};
 use crate::model::FittedModel;
 use std::collections::HashMap;
@@ -219,37 +221,26 @@ impl<'a> Case<'a> {
     }
 
     fn by_node(&self, weight: &[f64], by: By, top: usize, centre: &[f64]) -> Top {
-        let (factors, d, hops) = (self.factors, self.factors.features(), self.factors.hops());
-        // theta summed with the weights of a node, for every feature.
-        let begin = || (Top::new(top), vec![0.0; d]);
-        let parts = self.portions(self.everything(), begin, |(found, reach), nodes, responses| {
-            for (lane, at) in nodes.enumerate() {
-                let node = Some(self.ball.nodes[at] as usize);
-                let effect = |k: usize| weight[k] * (responses[k][lane] - centre[k]);
-                let mut terms = |hop, reach: &dyn Fn(usize) -> f64| match by.feature {
-                    true => (0..d).for_each(|k| {
-                        found.push(Term { feature: Some(k), node, hop, value: effect(k) * reach(k) });
-                    }),
-                    false => {
-                        let value = (0..d).map(|k| effect(k) * reach(k)).sum();
-                        found.push(Term { feature: None, node, hop, value });
-                    }
-                };
-                let weights = (0..hops).map(|t| (t, self.ball.weight(t, at))).filter(|(_, weight)| *weight != 0.0);
-                if by.hop {
-                    weights.for_each(|(t, weight)| terms(Some(t), &|k| factors.theta(t, k) * weight));
-                } else {
-                    reach.fill(0.0);
-                    for (t, weight) in weights {
-                        let theta = &factors.hop_weights[t * d..][..d];
-                        reach.iter_mut().zip(theta).for_each(|(reach, theta)| *reach += weight * theta);
-                    }
-                    terms(None, &|k| reach[k]);
+        let parts = self.portions(
+            self.everything(),
+            || Top::new(top),
+            |found, places, responses| {
+                // r_t of the nodes, for the walk lengths that reach any of them.
+                let reach: Vec<(usize, [f64; LANES])> = (0..self.ball.hops())
+                    .map(|t| (t, std::array::from_fn(|lane| self.ball.weight(t, places.start + lane))))
+                    .filter(|(_, weights): &(usize, [f64; LANES])| {
+                        weights[..places.len()].iter().any(|weight| *weight != 0.0)
+                    })
+                    .collect();
+                let block = NodeTerms { case: self, weight, centre, places, responses, by_feature: by.feature };
+                match by.hop {
+                    true => reach.chunks(1).for_each(|one| block.push(found, Some(one[0].0), one)),
+                    false => block.push(found, None, &reach),
                 }
-            }
-        });
+            },
+        );
         let mut found = Top::new(top);
-        parts.into_iter().for_each(|(part, _)| found.merge(part));
+        parts.into_iter().for_each(|part| found.merge(part));
         found
     }
 
@@ -283,6 +274,54 @@ impl<'a> Case<'a> {
             }
         }
         values
+    }
+}
+
+/// Terms of a few source nodes.
+struct NodeTerms<'a> {
+    case: &'a Case<'a>,
+    weight: &'a [f64],
+    centre: &'a [f64],
+    places: Range<usize>,
+    responses: &'a [[f64; LANES]],
+    by_feature: bool,
+}
+
+impl NodeTerms<'_> {
+    /// Terms of the walk lengths in `reach` (which, r_t), added up.
+    fn push(&self, found: &mut Top, hop: Option<usize>, reach: &[(usize, [f64; LANES])]) {
+        let (case, count) = (self.case, self.places.len());
+        let seen = |lane: usize| reach.iter().any(|(_, weights)| weights[lane] != 0.0);
+        let number = (0..count).filter(|&lane| seen(lane)).count();
+        let term = |feature, lane: usize, value| {
+            let node = Some(case.ball.nodes[self.places.start + lane] as usize);
+            seen(lane).then_some(Term { feature, node, hop, value })
+        };
+        simd(
+            #[inline(always)]
+            || {
+                let mut sums = [0.0; LANES];
+                for (k, responses) in self.responses.iter().enumerate() {
+                    let mut factor = [0.0; LANES];
+                    for (t, weights) in reach {
+                        let theta = case.factors.theta(*t, k);
+                        factor.iter_mut().zip(weights).for_each(|(factor, weight)| *factor += theta * weight);
+                    }
+                    let (weight, centre) = (self.weight[k], self.centre[k]);
+                    let mut values = [0.0; LANES];
+                    for lane in 0..LANES {
+                        values[lane] = weight * (responses[lane] - centre) * factor[lane];
+                        sums[lane] += values[lane];
+                    }
+                    if self.by_feature {
+                        found.push_all(&values[..count], number, |lane, value| term(Some(k), lane, value));
+                    }
+                }
+                if !self.by_feature {
+                    found.push_all(&sums[..count], number, |lane, value| term(None, lane, value));
+                }
+            },
+        );
     }
 }
 

@@ -28,6 +28,8 @@ impl Term {
 pub struct Top {
     limit: usize,
     kept: Vec<Term>,
+    /// Terms smaller than this are not among the largest.
+    floor: f64,
     /// Terms seen.
     pub count: usize,
     /// Their sum.
@@ -47,6 +49,19 @@ impl Top {
         self.keep(term);
     }
 
+    /// Sees `count` terms: `term(at, value)` is the one of a value, or nothing, of a value 0 that belongs to no term. It is
+    /// asked of those that may be among the largest.
+    #[inline(always)]
+    pub fn push_all(&mut self, values: &[f64], count: usize, term: impl Fn(usize, f64) -> Option<Term>) {
+        self.count += count;
+        self.sum += sum(values);
+        if values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs())) >= self.floor {
+            for (at, &value) in values.iter().enumerate() {
+                term(at, value).into_iter().for_each(|term| self.keep(term));
+            }
+        }
+    }
+
     /// Sees what another one has seen.
     pub fn merge(&mut self, other: Top) {
         self.count += other.count;
@@ -55,7 +70,8 @@ impl Top {
     }
 
     fn keep(&mut self, term: Term) {
-        if self.limit == 0 {
+        // Equals stay: their keys decide.
+        if self.limit == 0 || term.value.abs() < self.floor {
             return;
         }
         self.kept.push(term);
@@ -63,6 +79,7 @@ impl Top {
         if self.kept.len() >= self.limit.saturating_mul(2).max(1024) {
             self.kept.select_nth_unstable_by(self.limit - 1, Term::order);
             self.kept.truncate(self.limit);
+            self.floor = self.kept[self.limit - 1].value.abs();
         }
     }
 
@@ -72,6 +89,18 @@ impl Top {
         self.kept.truncate(self.limit);
         self.kept
     }
+}
+
+/// In several sums side by side: one sum would wait for every addition.
+#[inline(always)]
+pub(super) fn sum(values: &[f64]) -> f64 {
+    const SUMS: usize = 16;
+    let (chunks, rest) = values.as_chunks::<SUMS>();
+    let mut sums = [0.0; SUMS];
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+    }
+    sums.iter().sum::<f64>() + rest.iter().sum::<f64>()
 }
 
 #[cfg(test)]
@@ -96,6 +125,17 @@ mod tests {
             assert_eq!((whole.count, whole.sum), (3001, 0.0));
             assert_eq!(whole.finish(), expected[..10]);
         }
+        // Many at once, every third of which is none.
+        let (mut together, mut alone) = (Top::new(10), Top::new(10));
+        for first in (0..3001).step_by(64) {
+            let terms: Vec<Option<Term>> =
+                (first..3001.min(first + 64)).map(|node| (node % 3 != 0).then(|| term(node))).collect();
+            let values: Vec<f64> = terms.iter().map(|term| term.map_or(0.0, |term| term.value)).collect();
+            together.push_all(&values, terms.iter().flatten().count(), |at, _| terms[at]);
+            terms.into_iter().flatten().for_each(|term| alone.push(term));
+        }
+        assert_eq!((together.count, together.sum), (alone.count, alone.sum));
+        assert_eq!(together.finish(), alone.finish());
         let mut none = Top::new(0);
         none.push(term(3));
         assert_eq!((none.count, none.finish().len()), (1, 0));
