@@ -62,7 +62,6 @@ pub mod model;
 pub mod npy;
 pub mod presets;
 pub mod report;
-mod request;
 pub mod seed;
 pub mod store;
 pub mod train;

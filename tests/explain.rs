@@ -309,8 +309,75 @@ fn large_neighbourhoods_are_explained_in_portions() {
                 let sum = explanation.terms.iter().map(|term| term.value).sum::<f64>() + explanation.rest;
                 let difference = explanation.intercept + sum - (expected[2] - expected[4]);
                 assert!(difference.abs() < F64, "{by:?}: {difference}");
+                // The largest are the first of all.
+                let all = case.explain(score, by, usize::MAX, &means).unwrap();
+                assert_eq!(explanation.terms, all.terms[..explanation.terms.len()], "{by:?}");
+                assert_eq!(explanation.rest_terms + explanation.terms.len(), all.terms.len(), "{by:?}");
             }
         }
+        // What-ifs at the rim, the middle and the start.
+        let ball = Case::new(&model, &factors, dataset, Target::Node(0), &Edit::default()).unwrap().ball;
+        for &node in [&ball.nodes[ball.nodes.len() - 1], &ball.nodes[ball.nodes.len() / 2], &ball.nodes[0]] {
+            let row = vec![0.25; d];
+            let mut values = dataset.features.dense().into_owned();
+            values[node as usize * d..][..d].copy_from_slice(&row);
+            let features = Arc::new(Features::new(dataset.graph.nodes(), d, values).unwrap());
+            let changed = Dataset { features, ..dataset.clone() };
+            let edit = Edit { replaced: HashMap::from([(node, row)]), ..Edit::default() };
+            same_logits(&model, &factors, dataset, 0, &edit, &changed, &problem.recipe);
+        }
+    }
+}
+
+/// All there is to an explanation, as text: equal bits are equal texts.
+fn explained(model: &FittedModel, dataset: &Dataset, unit: usize) -> String {
+    let factors = Factors::of(model).unwrap();
+    let means = centre::mean_responses(&factors, &dataset.features);
+    let case = Case::new(model, &factors, dataset, target(dataset, unit), &Edit::default()).unwrap();
+    let score = Score { output: 1, versus: Some(0), sign: 1.0 };
+    let explanations = all_keys().into_iter().map(|by| case.explain(score, by, 20, &means).unwrap());
+    format!("{:?} {:?} {:?}", explanations.collect::<Vec<_>>(), case.pulled_logits(&[0, 1]), case.node_values(&means))
+}
+
+fn large() -> (Problem, FittedModel) {
+    drawn(Recipe {
+        seed: 3,
+        nodes: 4001,
+        hub: 1500,
+        hops: 4,
+        features: 20,
+        task: Task::Classes(5),
+        ..Recipe::default()
+    })
+}
+
+#[test]
+fn explanations_do_not_depend_on_threads() {
+    let (problem, model) = large();
+    let with = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| explained(&model, &problem.dataset, 0))
+    };
+    let one = with(1);
+    assert!([2, 5].map(with).iter().all(|other| *other == one));
+}
+
+#[test]
+fn explanations_do_not_depend_on_how_features_are_held() {
+    let (problem, model) = large();
+    let (n, d) = (problem.dataset.graph.nodes(), model.layout.architecture.features);
+    let mut sparse = problem.dataset.features.dense().into_owned();
+    sparse.iter_mut().enumerate().filter(|(at, _)| at % 23 != 0).for_each(|(_, x)| *x = 0.0);
+    let sparse = Features::new(n, d, sparse).unwrap().compact();
+    let half = Features::clone(&problem.dataset.features).halved().unwrap();
+    assert!(matches!(sparse.values(), harmonia::datasets::Values::Sparse(_)));
+    for held in [sparse, half] {
+        let dense = Features::new(n, d, held.dense().into_owned()).unwrap();
+        let [held, dense] = [held, dense].map(|features| {
+            let dataset = Dataset { features: Arc::new(features), ..problem.dataset.clone() };
+            explained(&model, &dataset, 0)
+        });
+        assert!(held == dense);
     }
 }
 

@@ -237,8 +237,8 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     header.resize(keys.max(1), String::new());
     header.push("adds".into());
     let mut rows = vec![header];
-    let sums = [explanation.intercept, explanation.rest, explanation.logit];
-    let decimals = Decimals::of(explanation.terms.iter().map(|term| term.value).chain(sums));
+    // Terms are what is read here: the intercept may be much larger.
+    let decimals = Decimals::of(explanation.terms.iter().map(|term| term.value));
     let line = |mut cells: Vec<String>, value: f64| {
         cells.push(decimals.show(value));
         cells

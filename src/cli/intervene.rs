@@ -110,22 +110,21 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     let what = (arguments.drop_edge.iter().map(|edge| format!("without edge {edge}")))
         .chain(arguments.mean_node.iter().map(|node| format!("node {node} at the training mean")));
     let mut out = format!("{}, {} {id}: {}\n\n", run.dataset.name, names.unit(), what.collect::<Vec<_>>().join(", "));
-    let logits = Decimals::of([of(&old), of(&new), change]);
+    let decimals = Decimals::of(order[..top].iter().map(|&k| changes[k]).chain([rest, change]));
     let logit = format!("logit of {}", short(&names.score_text(score)));
     out += &table(
         &[
             vec!["".into(), "before".into(), "after".into(), "change".into()],
-            vec![logit, logits.show(of(&old)), logits.show(of(&new)), logits.signed(change)],
+            vec![logit, decimals.show(of(&old)), decimals.show(of(&new)), decimals.signed(change)],
             vec!["predicted".into(), short(&names.predicted(&old)), short(&names.predicted(&new)), String::new()],
         ],
         1,
     );
     out += "\nthe change, by feature\n";
-    let by_feature = Decimals::of(order[..top].iter().map(|&k| changes[k]).chain([rest]));
     let mut rows: Vec<Vec<String>> =
-        order[..top].iter().map(|&k| vec![short(&names.feature(k)), by_feature.signed(changes[k])]).collect();
+        order[..top].iter().map(|&k| vec![short(&names.feature(k)), decimals.signed(changes[k])]).collect();
     if top < order.len() {
-        rows.push(vec![format!("(rest: {} more)", order.len() - top), by_feature.signed(rest)]);
+        rows.push(vec![format!("(rest: {} more)", order.len() - top), decimals.signed(rest)]);
     }
     out += &table(&rows, 1);
     out += &format!("\nresidual against propagation {residual:.1e}\n");

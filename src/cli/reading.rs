@@ -140,13 +140,15 @@ impl Decimals {
                 let scale = 10f64.powi(decimals as i32);
                 format!("{:.decimals$}", (value * scale).round() / scale + 0.0)
             }
-            None => format!("{value:.3e}"),
+            None => format!("{:.3e}", value + 0.0),
         }
     }
 
     /// A change, with its sign.
     pub fn signed(&self, value: f64) -> String {
-        if value > 0.0 { format!("+{}", self.show(value)) } else { self.show(value) }
+        let shown = self.show(value);
+        let is_zero = shown.bytes().all(|byte| matches!(byte, b'0' | b'.' | b'e'));
+        if value > 0.0 && !is_zero { format!("+{shown}") } else { shown }
     }
 }
 
@@ -157,5 +159,27 @@ pub fn short(name: &str) -> String {
     match name.chars().count() > MOST {
         true => name.chars().take(MOST - 1).chain(['…']).collect(),
         false => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Decimals;
+
+    #[test]
+    fn a_column_shows_five_digits_of_its_largest_number() {
+        let shown = |column: &[f64]| {
+            let decimals = Decimals::of(column.iter().copied());
+            column.iter().map(|&value| decimals.signed(value)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(&[]), "");
+        assert_eq!(shown(&[0.0, -0.0]), "0.0000 0.0000");
+        assert_eq!(shown(&[12345.678, -1e-9, 1e-9]), "+12345.6780 0.0000 0.0000");
+        assert_eq!(shown(&[0.05, -0.0001234]), "+0.050000 -0.000123");
+        assert_eq!(shown(&[9.99996, 0.5]), "+10.0000 +0.5000");
+        assert_eq!(shown(&[1e-5, -2e-6]), "+0.000010000 -0.000002000");
+        assert_eq!(shown(&[9e-6, 0.0, -0.0]), "+9.000e-6 0.000e0 0.000e0");
+        assert_eq!(shown(&[-1e6, 1.5]), "-1.000e6 +1.500e0");
+        assert_eq!(shown(&[f64::INFINITY, f64::NAN]), "+inf NaN");
     }
 }

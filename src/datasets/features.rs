@@ -5,7 +5,6 @@
 
 use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::request::{Cache, request};
 use half::f16;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -109,16 +108,6 @@ impl Features {
         scratch.resize(self.cols, 0.0);
         self.fill_row(i, scratch);
         scratch
-    }
-
-    /// Asks memory for a row that will be read soon; nothing happens behind the last. Sparse rows are short.
-    pub fn request_row(&self, i: usize) {
-        let span = i * self.cols..(i + 1) * self.cols;
-        match &self.values {
-            Values::Dense(values) => request(values, span, Cache::First),
-            Values::Half(values) => request(values, span, Cache::First),
-            Values::Sparse(_) => {}
-        }
     }
 
     /// Some of the rows, in the given order and the same form.

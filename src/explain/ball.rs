@@ -5,9 +5,9 @@
 //! is explained from its neighbourhood. Invariant: at every walk length the weights sum to that of the start, because rows
 //! of M sum to one.
 
+use crate::device::cpu::request::{Cache, request};
 use crate::error::{Error, Result};
 use crate::graph::{Csr, Direction, Graph, Walk, walk_row};
-use crate::request::{Cache, request};
 use rayon::prelude::*;
 use std::collections::HashSet;
 
@@ -50,9 +50,7 @@ impl<'a> Steps<'a> {
         }
         row.iter().map(|&(_, weight)| f64::from(weight)).sum()
     }
-}
 
-impl Steps<'_> {
     /// M times a state of all nodes (nodes x width), for some of them.
     pub(super) fn pull(&self, nodes: &[u32], state: &[f64], width: usize) -> Vec<f64> {
         let mut next = vec![0.0; nodes.len() * width];
@@ -92,11 +90,11 @@ pub struct Ball {
 impl Ball {
     /// What walks of 0 to `hops` - 1 steps from `start` see; every node of `start` weighs 1.
     pub fn new(steps: &Steps<'_>, start: impl IntoIterator<Item = u32>, hops: usize) -> Ball {
-        const UNSEEN: f64 = -1.0;
         let nodes: Vec<u32> = start.into_iter().collect();
-        // What is pushed to each node of the graph.
-        let mut pushed = vec![UNSEEN; steps.nodes()];
-        nodes.iter().for_each(|&node| pushed[node as usize] = 0.0);
+        // What is pushed to each node of the graph, and whether the ball has it. Fresh zeroed memory costs nothing until it
+        // is written to.
+        let (mut pushed, mut seen) = (vec![0f64; steps.nodes()], vec![false; steps.nodes()]);
+        nodes.iter().for_each(|&node| seen[node as usize] = true);
         let mut ball = Ball { distance: vec![0; nodes.len()], weights: vec![vec![1.0; nodes.len()]], nodes };
         let mut row = Vec::new();
         for t in 1..hops {
@@ -107,9 +105,9 @@ impl Ball {
                     request_states(&pushed, entries, 1);
                     for &(j, step) in entries {
                         let to = &mut pushed[j as usize];
-                        if *to == UNSEEN {
+                        // Of what was pushed to before it is known.
+                        if *to == 0.0 && !std::mem::replace(&mut seen[j as usize], true) {
                             ball.nodes.push(j);
-                            *to = 0.0;
                         }
                         *to += weight * (f64::from(step) / degree);
                     }

@@ -109,12 +109,12 @@ impl Importance {
         let state = |&unit: &u32| {
             let mut state = vec![0.0; d];
             factors.each_block(&dataset.features, dataset.graph_nodes(unit as usize), |nodes, responses| {
-                for (lane, node) in nodes.enumerate() {
-                    for (t, weight) in weights.values()[node * hops..][..hops].iter().enumerate() {
-                        let theta = &factors.hop_weights[t * d..][..d];
-                        for k in 0..d {
-                            state[k] += weight * theta[k] * (responses[k][lane] - centre[k]);
-                        }
+                let weights = &weights.values()[nodes.start * hops..nodes.end * hops];
+                for (k, responses) in responses.iter().enumerate() {
+                    for (weights, response) in weights.chunks_exact(hops).zip(responses) {
+                        let reach: f64 =
+                            weights.iter().enumerate().map(|(t, weight)| weight * factors.theta(t, k)).sum();
+                        state[k] += reach * (response - centre[k]);
                     }
                 }
             });

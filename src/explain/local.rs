@@ -6,8 +6,8 @@
 //! the constant.
 //!
 //! Terms are f64. The logit they are held against is the engine's own, computed in f32 on the same neighbourhood by
-//! propagation: the residual is a check of one program by another. (Of very large neighbourhoods, see
-//! [`Case::propagated_logits`].)
+//! propagation: the residual is a check of one program by another. (Of very large neighbourhoods it checks walks and sums,
+//! see [`Case::propagated_logits`].)
 
 use super::factors::LANES;
 use super::pass::Pass;
@@ -225,13 +225,7 @@ impl<'a> Case<'a> {
             self.everything(),
             || Top::new(top),
             |found, places, responses| {
-                // r_t of the nodes, for the walk lengths that reach any of them.
-                let reach: Vec<(usize, [f64; LANES])> = (0..self.ball.hops())
-                    .map(|t| (t, std::array::from_fn(|lane| self.ball.weight(t, places.start + lane))))
-                    .filter(|(_, weights): &(usize, [f64; LANES])| {
-                        weights[..places.len()].iter().any(|weight| *weight != 0.0)
-                    })
-                    .collect();
+                let reach = self.reach(&places);
                 let block = NodeTerms { case: self, weight, centre, places, responses, by_feature: by.feature };
                 match by.hop {
                     true => reach.chunks(1).for_each(|one| block.push(found, Some(one[0].0), one)),
@@ -246,16 +240,16 @@ impl<'a> Case<'a> {
 
     /// What every source node adds to every output, nodes of the ball x L, responses centred.
     pub fn node_values(&self, centre: &[f64]) -> Vec<f64> {
-        let (factors, d, outputs) = (self.factors, self.factors.features(), self.factors.outputs());
-        let parts = self.portions(self.everything(), Vec::new, |values: &mut Vec<f64>, nodes, responses| {
-            for (lane, at) in nodes.enumerate() {
-                let first = values.len();
-                values.resize(first + outputs, 0.0);
-                for k in 0..d {
-                    let reach: f64 = (0..factors.hops()).map(|t| self.ball.weight(t, at) * factors.theta(t, k)).sum();
-                    let effect = reach * (responses[k][lane] - centre[k]);
-                    let weights = &factors.weight[k * outputs..][..outputs];
-                    values[first..].iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
+        let (factors, outputs) = (self.factors, self.factors.outputs());
+        let parts = self.portions(self.everything(), Vec::new, |values: &mut Vec<f64>, places, responses| {
+            let (first, reach) = (values.len(), self.reach(&places));
+            values.resize(first + places.len() * outputs, 0.0);
+            for (k, responses) in responses.iter().enumerate() {
+                let weights = &factors.weight[k * outputs..][..outputs];
+                for (lane, values) in values[first..].chunks_exact_mut(outputs).enumerate() {
+                    let reached: f64 = reach.iter().map(|(t, weights)| weights[lane] * factors.theta(*t, k)).sum();
+                    let effect = reached * (responses[lane] - centre[k]);
+                    values.iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
                 }
             }
         });

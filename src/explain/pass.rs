@@ -2,6 +2,8 @@
 
 use super::factors::{Block, LANES};
 use super::local::Case;
+use crate::datasets::Values;
+use crate::device::cpu::request::{Cache, request};
 use crate::device::cpu::simd;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -38,6 +40,27 @@ impl Case<'_> {
         }
     }
 
+    /// Asks memory for a row that will be read soon; nothing happens behind the last. Sparse rows are short.
+    fn request_row(&self, at: usize) {
+        let (Some(&node), cols) = (self.ball.nodes.get(at), self.dataset.features.cols) else { return };
+        let span = node as usize * cols..(node as usize + 1) * cols;
+        match self.dataset.features.values() {
+            Values::Dense(values) => request(values, span, Cache::First),
+            Values::Half(values) => request(values, span, Cache::First),
+            Values::Sparse(_) => {}
+        }
+    }
+
+    /// r_t of the nodes at some positions, for the walk lengths that reach any of them.
+    pub(super) fn reach(&self, places: &Range<usize>) -> Vec<(usize, [f64; LANES])> {
+        let weight =
+            |t: usize, lane: usize| if lane < places.len() { self.ball.weight(t, places.start + lane) } else { 0.0 };
+        (0..self.ball.hops())
+            .map(|t| (t, std::array::from_fn(|lane| weight(t, lane))))
+            .filter(|(_, weights): &(usize, [f64; LANES])| weights.iter().any(|weight| *weight != 0.0))
+            .collect()
+    }
+
     /// Visits the responses at some positions of the ball, in parallel by portions; what they make, in order. A visit is of
     /// a few positions: `responses[k][lane]` is f_k of the node at that place of them.
     pub(super) fn portions<R: Send>(
@@ -51,14 +74,12 @@ impl Case<'_> {
             let mut made = begin();
             let end = places.end.min(start + PORTION);
             for first in (start..end).step_by(LANES) {
-                let places = first..end.min(first + LANES);
-                for (lane, at) in places.clone().enumerate() {
-                    if let Some(&soon) = self.ball.nodes.get(at + ROWS_AHEAD) {
-                        self.dataset.features.request_row(soon as usize);
-                    }
+                let together = first..end.min(first + LANES);
+                for (lane, at) in together.clone().enumerate() {
+                    self.request_row(at + ROWS_AHEAD);
                     block.set(lane, self.row(at, scratch));
                 }
-                visit(&mut made, places, self.factors.responses(block));
+                visit(&mut made, together, self.factors.responses(block));
             }
             made
         };

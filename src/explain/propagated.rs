@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Features of a neighbourhood up to which the engine computes the logit.
 const ENGINE_VALUES: usize = 1 << 24;
+/// Outputs pulled together.
+const PULLED: usize = 8;
 
 impl Case<'_> {
     /// Logits of some outputs by propagation, which the terms are held against: the engine's, or where the neighbourhood is
@@ -28,8 +30,13 @@ impl Case<'_> {
         }
     }
 
-    /// beta + G_0 + M (G_1 + M (G_2 + ...)), from the rim inwards; `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`.
+    /// beta + G_0 + M (G_1 + M (G_2 + ...)), from the rim inwards; `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`. A few
+    /// outputs at a time: they are kept for every node.
     pub fn pulled_logits(&self, outputs: &[usize]) -> Vec<f64> {
+        outputs.chunks(PULLED).flat_map(|outputs| self.pulled(outputs)).collect()
+    }
+
+    fn pulled(&self, outputs: &[usize]) -> Vec<f64> {
         let (width, hops, inner) = (outputs.len(), self.factors.hops(), self.inner());
         let near = self.pass(0..inner, outputs).projected;
         let mut state = near[hops - 1].clone();

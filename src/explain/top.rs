@@ -50,12 +50,12 @@ impl Top {
     }
 
     /// Sees `count` terms: `term(at, value)` is the one of a value, or nothing, of a value 0 that belongs to no term. It is
-    /// asked of those that may be among the largest.
+    /// not asked where none of the values is among the largest.
     #[inline(always)]
     pub fn push_all(&mut self, values: &[f64], count: usize, term: impl Fn(usize, f64) -> Option<Term>) {
         self.count += count;
         self.sum += sum(values);
-        if values.iter().fold(0.0, |largest: f64, value| largest.max(value.abs())) >= self.floor {
+        if values.iter().any(|value| !self.is_below(*value)) {
             for (at, &value) in values.iter().enumerate() {
                 term(at, value).into_iter().for_each(|term| self.keep(term));
             }
@@ -69,9 +69,14 @@ impl Top {
         other.kept.into_iter().for_each(|term| self.keep(term));
     }
 
+    /// Whether a value is certainly not among the largest. Equals stay: their keys decide.
+    #[inline(always)]
+    fn is_below(&self, value: f64) -> bool {
+        self.limit == 0 || value.abs() < self.floor
+    }
+
     fn keep(&mut self, term: Term) {
-        // Equals stay: their keys decide.
-        if self.limit == 0 || term.value.abs() < self.floor {
+        if self.is_below(term.value) {
             return;
         }
         self.kept.push(term);
@@ -93,7 +98,7 @@ impl Top {
 
 /// In several sums side by side: one sum would wait for every addition.
 #[inline(always)]
-pub(super) fn sum(values: &[f64]) -> f64 {
+fn sum(values: &[f64]) -> f64 {
     const SUMS: usize = 16;
     let (chunks, rest) = values.as_chunks::<SUMS>();
     let mut sums = [0.0; SUMS];

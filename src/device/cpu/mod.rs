@@ -21,6 +21,7 @@ mod pool;
 mod project;
 mod propagate;
 mod readout;
+pub(crate) mod request;
 mod route;
 mod walk;
 
