@@ -111,11 +111,12 @@ fn intervene(arguments: &Arguments) -> Result<()> {
         .chain(arguments.mean_node.iter().map(|node| format!("node {node} at the training mean")));
     let mut out = format!("{}, {} {id}: {}\n\n", run.dataset.name, names.unit(), what.collect::<Vec<_>>().join(", "));
     let decimals = Decimals::of(order[..top].iter().map(|&k| changes[k]).chain([rest, change]));
+    let logits = decimals.or([of(&old), of(&new)]);
     let logit = format!("logit of {}", short(&names.score_text(score)));
     out += &table(
         &[
             vec!["".into(), "before".into(), "after".into(), "change".into()],
-            vec![logit, decimals.show(of(&old)), decimals.show(of(&new)), decimals.signed(change)],
+            vec![logit, logits.show(of(&old)), logits.show(of(&new)), decimals.signed(change)],
             vec!["predicted".into(), short(&names.predicted(&old)), short(&names.predicted(&new)), String::new()],
         ],
         1,

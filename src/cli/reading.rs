@@ -119,6 +119,7 @@ pub fn number(value: f64) -> String {
 
 /// How the numbers of a column are written, all alike: at least four decimals, and so many that the largest shows five
 /// digits. None: as powers of ten.
+#[derive(Clone, Copy)]
 pub struct Decimals(Option<usize>);
 
 impl Decimals {
@@ -130,6 +131,11 @@ impl Decimals {
             size if !(1e-5..1e6).contains(&size) => None,
             size => Some((4 - size.log10().floor() as i32).max(4) as usize),
         })
+    }
+
+    /// The same decimals, or where there are none those of other numbers.
+    pub fn or(self, values: impl IntoIterator<Item = f64>) -> Decimals {
+        if self.0.is_some() { self } else { Decimals::of(values) }
     }
 
     /// One of them.
