@@ -105,7 +105,7 @@ impl Ball {
                     request_states(&pushed, entries, 1);
                     for &(j, step) in entries {
                         let to = &mut pushed[j as usize];
-                        // Of what was pushed to before it is known.
+                        // What was pushed to in this step is in the ball already: no need to look.
                         if *to == 0.0 && !std::mem::replace(&mut seen[j as usize], true) {
                             ball.nodes.push(j);
                         }

@@ -8,7 +8,7 @@ use crate::datasets::Features;
 use crate::device::cpu::{Cpu, hop_weights, simd};
 use crate::device::{Device, Routing};
 use crate::error::{Error, Result};
-use crate::knots::{Combination, Tables};
+use crate::knots::{Combination, Tables, count_below};
 use crate::model::{FittedModel, Layout};
 use std::ops::Range;
 
@@ -126,10 +126,7 @@ impl Factors {
             #[inline(always)]
             || {
                 for (k, (x, responses)) in x.iter().zip(&mut *responses).enumerate() {
-                    let mut pieces = [0u32; LANES];
-                    for &bend in &self.bends[self.tables.of_feature()[k] as usize] {
-                        pieces.iter_mut().zip(x).for_each(|(piece, &x)| *piece += u32::from(bend < x));
-                    }
+                    let pieces = count_below(&self.bends[self.tables.of_feature()[k] as usize], x);
                     let (_, lines) = self.tables.feature(k);
                     for lane in 0..LANES {
                         let [slope, intercept] = lines[pieces[lane] as usize];

@@ -4,4 +4,4 @@ mod pieces;
 mod tables;
 
 pub use pieces::{Pieces, Scratch, most_pieces};
-pub use tables::{Combination, Tables};
+pub use tables::{Combination, Tables, count_below};

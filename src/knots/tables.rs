@@ -68,15 +68,10 @@ impl<T: Real> Combination<T> {
     #[inline(always)]
     pub fn pieces_of<const LANES: usize>(&self, x: &[T; LANES]) -> [u32; LANES] {
         let thresholds = &self.thresholds[..self.count - 1];
-        let mut pieces = [0; LANES];
         if thresholds.len() <= FEW {
-            for &threshold in thresholds {
-                for lane in 0..LANES {
-                    pieces[lane] += u32::from(threshold < x[lane]);
-                }
-            }
-            return pieces;
+            return count_below(thresholds, x);
         }
+        let mut pieces = [0; LANES];
         for &last in thresholds[BLOCK - 1..].iter().step_by(BLOCK) {
             for lane in 0..LANES {
                 pieces[lane] += u32::from(last < x[lane]);
@@ -104,6 +99,19 @@ impl<T: Real> Combination<T> {
     pub fn pieces(&self) -> usize {
         self.count
     }
+}
+
+/// How many thresholds lie below each x. Best with 64 of them: of 16, the compiler compares each x with many thresholds and
+/// then adds up sideways, which takes twice the time.
+#[inline(always)]
+pub fn count_below<T: Copy + PartialOrd, const LANES: usize>(thresholds: &[T], x: &[T; LANES]) -> [u32; LANES] {
+    let mut counts = [0; LANES];
+    for &threshold in thresholds {
+        for lane in 0..LANES {
+            counts[lane] += u32::from(threshold < x[lane]);
+        }
+    }
+    counts
 }
 
 /// Everything a step needs to evaluate responses and to turn sums into gradients.

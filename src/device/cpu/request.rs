@@ -32,7 +32,7 @@ pub fn request<S>(values: &[S], span: Range<usize>, cache: Cache) {
                     Cache::Second => _mm_prefetch::<_MM_HINT_T1>(address),
                 }
             }
-            at += LINE / size_of::<S>();
+            at += (LINE / size_of::<S>().max(1)).max(1);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
