@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use harmonia::datasets::generate::{Generator, like};
-use harmonia::datasets::text;
+use harmonia::data::generate::{Generator, like};
+use harmonia::data::text;
 use harmonia::graph::{Direction, Graph, Reorder};
 use harmonia::store;
 use rayon::prelude::*;
@@ -97,7 +97,7 @@ fn order(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("order");
     group.sample_size(10);
     for method in [None, Some(Reorder::Degree), Some(Reorder::Breadth), Some(Reorder::Communities)] {
-        let find = |method: Reorder| method.order(&source, &[0, shape.nodes]).unwrap();
+        let find = |method: Reorder| method.order(&source, &[0, shape.nodes], &harmonia::Stop::new()).unwrap();
         let order = method.map_or((0..shape.nodes as u32).collect(), find);
         let graph = source.renumbered(&order).unwrap();
         let values = |&node: &u32| (0..COLUMNS).map(move |k| state(node as usize, k));
@@ -129,9 +129,9 @@ fn opening(criterion: &mut Criterion) {
     let path = scratch.path().join("store");
     let shape = like("ogbn-products").unwrap().scaled(scale() / 10.0).unwrap();
     let generator = Generator::new(shape, 0).unwrap();
-    let watch = harmonia::datasets::convert::Watch::new(&|_| ());
-    let made = harmonia::datasets::generate::made::Made::new(generator, false, &watch).unwrap();
-    harmonia::datasets::generate::made::write_store(made, "bench", &path, Default::default(), &watch).unwrap();
+    let watch = harmonia::watch::Watch::silent();
+    let made = harmonia::data::generate::made::Made::new(generator, false, &watch).unwrap();
+    harmonia::data::generate::made::write_store(made, "bench", &path, Default::default(), &watch).unwrap();
     assert_eq!(store::Store::open(&path).unwrap().counts().nodes, shape.nodes);
     let mut group = criterion.benchmark_group("store");
     group.bench_function("open", |bencher| bencher.iter(|| store::Store::open(&path).unwrap()));

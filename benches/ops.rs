@@ -7,15 +7,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use harmonia::architecture::Layout;
 use harmonia::batch::{Batch, Batches};
+use harmonia::config::Initialisation;
 use harmonia::config::{Config, Monb, States};
-use harmonia::datasets::{Dataset, Features, Labels, SparseRows, Values};
+use harmonia::dataset::{Dataset, Features, Labels, SparseRows, Values};
+use harmonia::device::Op;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda::{self, Cuda};
 use harmonia::device::launcher::Launcher;
-use harmonia::device::{AdamStep, Device, Real, Responses, Routing};
+use harmonia::device::{AdamStep, Device, Responses, Routing};
 use harmonia::graph::{Direction, Graph, Split, Walk};
-use harmonia::model::{Initialisation, Layout, Plan, Randomness, Resident, Space, initial_parameters, traffic};
+use harmonia::model::{Randomness, Resident, initial_parameters, traffic};
+use harmonia::plan::{Plan, Space};
+use harmonia::real::Real;
 use harmonia::seed::{Purpose, Stream};
 use std::time::{Duration, Instant};
 
@@ -225,18 +230,19 @@ fn gathers(criterion: &mut Criterion) {
         assert_agrees(answer(&device, &layout, plan, batch(&dataset)), expected, &plan_name(plan));
         let mut resident = Resident::new(&device, &layout, plan, batch(&dataset)).unwrap();
         let mut gradient = device.zeros(layout.len()).unwrap();
-        let is_hop = |op: &str| op.starts_with("walk_") || op.starts_with("propagate_");
+        let is_hop =
+            |op: Op| matches!(op, Op::WalkForward | Op::WalkBackward | Op::PropagateForward | Op::PropagateBackward);
         let mut group = criterion.benchmark_group("hops");
         group.sample_size(10).throughput(Throughput::Bytes(bytes(plan, &dataset, &layout, is_hop)));
         group.bench_function(format!("{space:?}"), |bencher| {
             // Timed inside whole steps, by their profile: called alone, a hop would run on states that no step has.
             bencher.iter_custom(|iterations| {
-                resident.pass.profile();
+                resident.pass.ops().profile();
                 for _ in 0..iterations {
                     resident.gradient(&mut gradient, &values, &Randomness::none()).unwrap();
                 }
-                let profile = resident.pass.take_profile().unwrap();
-                profile.ops().iter().filter(|(op, _)| is_hop(op)).map(|(_, time)| *time).sum()
+                let profile = resident.pass.ops().take_profile().unwrap();
+                profile.ops().iter().filter(|(op, _)| is_hop(*op)).map(|(_, time)| *time).sum()
             });
         });
         group.finish();
@@ -261,7 +267,7 @@ fn plan_name(plan: Plan) -> String {
 }
 
 /// Bytes that some ops of a step must move, each gathered row once a hop: at this size caches hold the states.
-fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(&str) -> bool) -> u64 {
+fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(Op) -> bool) -> u64 {
     let step = traffic::step(plan, States::F32, dataset, layout);
     step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64
 }

@@ -1,7 +1,9 @@
 //! Train on arrays of your own, then read one prediction as the sum it is: `cargo run --example explain`.
 
+use harmonia::Stop;
 use harmonia::config::Config;
-use harmonia::datasets::{Dataset, Features, Labels};
+use harmonia::dataset::{Dataset, Features, Labels};
+use harmonia::device::Machine;
 use harmonia::explain::{By, Case, Edit, Factors, Score, Target, centre};
 use harmonia::graph::{Direction, Graph, Split};
 
@@ -22,7 +24,8 @@ pub fn main() -> harmonia::Result<()> {
     let dataset = Dataset::nodes("ring", graph, Features::new(nodes as usize, 2, values)?, labels, split)?;
     let mut config = Config::default();
     config.train.epochs = 200;
-    let model = harmonia::fit(&dataset, &config)?;
+    let machine = Machine::open("cpu", config.engine)?;
+    let model = harmonia::fit(&dataset, &config, &machine, &Stop::new())?;
 
     let factors = Factors::of(&model)?;
     let centre = centre::mean_responses(&factors, &dataset.features);

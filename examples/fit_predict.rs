@@ -2,8 +2,10 @@
 //!
 //! A ring of 40 nodes with one feature; the class of a node is the sign of the sum of its neighbours' features.
 
+use harmonia::Stop;
 use harmonia::config::Config;
-use harmonia::datasets::{Dataset, Features, Labels};
+use harmonia::dataset::{Dataset, Features, Labels};
+use harmonia::device::Machine;
 use harmonia::graph::{Direction, Graph, Split};
 
 /// Trains and prints how many test nodes are right.
@@ -20,7 +22,8 @@ pub fn main() -> harmonia::Result<()> {
 
     let mut config = Config::default();
     (config.train.learning_rate, config.train.epochs) = (0.02, 300);
-    let model = harmonia::fit(&dataset, &config)?;
+    let machine = Machine::open("cpu", config.engine)?;
+    let model = harmonia::fit(&dataset, &config, &machine, &Stop::new())?;
     let predicted = model.predict(&dataset)?;
     let right = dataset.split.test.iter().filter(|&&i| predicted[i as usize] == ids[i as usize]).count();
     println!("{right} of {} test nodes are right", dataset.split.test.len());

@@ -406,7 +406,7 @@ typedef struct PropagateLong {
     float state_scale;
 } PropagateLong;
 
-/* head.cu */
+/* readout.cu */
 typedef struct Bias {
     float* logits;     /* rows x L */
     const float* bias; /* L */

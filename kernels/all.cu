@@ -1,6 +1,6 @@
 // Every kernel in one translation unit: one module for the GPU, one object for the host.
 #include "adam.cu"
-#include "head.cu"
+#include "readout.cu"
 #include "hop_weights.cu"
 #include "knots.cu"
 #include "loss.cu"

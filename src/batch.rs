@@ -3,9 +3,10 @@
 //! A batch is the whole dataset (one graph, full-graph training) or some of its graphs, concatenated. Either way the
 //! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
 
-use crate::datasets::{Dataset, Features, Level, Objective};
-use crate::graph::{NodeWeights, Transition, Walk};
-use crate::model::{Plan, Space};
+use crate::loss::Objective;
+use crate::plan::{Plan, Space};
+use harmonia_graph::dataset::{Dataset, Features, Level};
+use harmonia_graph::graph::{NodeWeights, Transition, Walk};
 use std::sync::Arc;
 
 /// How the responses of nodes reach the logits.
@@ -130,7 +131,7 @@ impl<'a> Batches<'a> {
 
     fn batch(&self, reach: Reach, features: Arc<Features>, graph_ptr: Vec<usize>, targets: Vec<(u32, u32)>) -> Batch {
         let labels = &self.dataset.labels;
-        let (objective, outputs) = (labels.objective(), labels.outputs());
+        let (objective, outputs) = (Objective::of(labels), labels.outputs());
         let width = if objective == Objective::Softmax { 1 } else { outputs };
         let rows = if self.dataset.level == Level::Node { features.rows } else { graph_ptr.len() - 1 };
         let mut codes = vec![-1; rows * width];
@@ -145,8 +146,8 @@ impl<'a> Batches<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datasets::Labels;
-    use crate::graph::{Direction, Graph, Split};
+    use harmonia_graph::dataset::Labels;
+    use harmonia_graph::graph::{Direction, Graph, Split};
 
     #[test]
     fn a_batch_of_graphs_keeps_rows_labels_and_features_together() {

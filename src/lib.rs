@@ -9,24 +9,30 @@
 //!
 //! # A tour
 //!
-//! - [`graph`] and [`datasets`]: what a task is, and where tasks come from; [`store`] keeps one on disk.
-//! - [`batch`]: the part of a dataset one step sees.
-//! - [`device`]: the arithmetic, one method an op: native on the CPU in [`device::cpu`], as CUDA kernels in
-//!   [`device::launcher`], which run on a GPU ([`device::cuda`]) or, to test them, on the CPU ([`device::host`]).
+//! From the bottom up; nothing imports what comes after it (`tests/layers.rs` checks it, `ARCHITECTURE.md` draws it).
+//!
+//! - [`harmonia_graph`]: arrays, files, graphs, [datasets](harmonia_graph::dataset) and their stores. `harmonia_data`
+//!   (feature `data`): readers, downloads, generators.
+//! - [`architecture`], [`config`]: the sizes of a model and where each parameter is; every setting. [`loss`]: what is
+//!   minimised and how predictions are scored, one file per loss. [`plan`], [`batch`]: which of the exact ways a step is
+//!   computed, and the part of a dataset it sees.
 //! - [`knots`]: experts and responses as the exact lists of lines they are made of, and gradients through those lists.
-//! - [`model`]: parameters, the pass forward and backward written once over the device, checkpoints, [`fit`].
-//! - [`train`]: epochs, early stopping, metrics, run directories. [`config`] and [`presets`] hold the settings.
-//! - [`diagnose`]: what a graph lets hop weights say: identifiability, conditioning, horizon, spectral response.
-//! - [`explain`]: predictions as the sums they are, importances, shapes. [`diagnose`]: what a graph lets hop weights mean.
-//! - [`experiments`]: what a model found again of a known generator, and what it loses without features. [`report`]: a page
-//!   about a run.
-//! - [`cli`]: the binaries.
+//! - [`device`]: the arithmetic, one method per op: native on the CPU in [`device::cpu`], as CUDA kernels in
+//!   [`device::launcher`], which run on a GPU ([`device::cuda`]) or, to test them, on the CPU ([`device::host`]).
+//! - [`model`]: parameters, the pass forward and backward written once over the device, checkpoints.
+//! - [`train`]: epochs, early stopping, [`fit`].
+//! - [`explain`]: predictions as the sums they are, importances, shapes. [`diagnose`]: what a graph lets hop weights mean:
+//!   identifiability, conditioning, horizon, spectral response.
+//!
+//! With the feature `program` (default), what the commands are made of: [`settings`] in layers and presets, [`recovery`]
+//! of a known generator, [`runs`] on disk, the [`report`] page, [`session`]s of several runs, [`studies`], and [`cli`].
 //!
 //! # Train on your own arrays
 //!
 //! ```
 //! use harmonia::config::Config;
-//! use harmonia::datasets::{Dataset, Features, Labels};
+//! use harmonia::dataset::{Dataset, Features, Labels};
+//! use harmonia::device::Machine;
 //! use harmonia::graph::{Direction, Graph, Split};
 //!
 //! # fn main() -> harmonia::Result<()> {
@@ -38,34 +44,44 @@
 //!
 //! let mut config = Config::default();
 //! config.train.epochs = 20;
-//! let model = harmonia::fit(&dataset, &config)?;
+//! let machine = Machine::open("auto", config.engine)?;
+//! let model = harmonia::fit(&dataset, &config, &machine, &harmonia::Stop::new())?;
 //! assert_eq!(model.predict(&dataset)?.len(), 4);
 //! # Ok(())
 //! # }
 //! ```
 
-pub mod array;
+pub mod architecture;
 pub mod batch;
+#[cfg(feature = "program")]
 pub mod cli;
 pub mod config;
-pub mod datasets;
 pub mod device;
 pub mod diagnose;
-pub mod error;
-pub mod experiments;
 pub mod explain;
-pub mod files;
-pub mod graph;
-pub mod interrupt;
 pub mod knots;
+pub mod loss;
 pub mod model;
-pub mod npy;
-pub mod presets;
+pub mod plan;
+pub mod real;
+#[cfg(feature = "program")]
+pub mod recovery;
+#[cfg(feature = "program")]
 pub mod report;
-pub mod seed;
-pub mod store;
+#[cfg(feature = "program")]
+pub mod runs;
+#[cfg(feature = "program")]
+pub mod session;
+#[cfg(feature = "program")]
+pub mod settings;
+#[cfg(feature = "program")]
+pub mod studies;
 pub mod train;
-mod units;
 
-pub use error::{Error, Result};
-pub use model::{FittedModel, fit};
+#[cfg(feature = "data")]
+pub use harmonia_data as data;
+pub use harmonia_graph::{
+    Error, Result, Stop, array, dataset, error, files, graph, npy, seed, stop, store, units, watch,
+};
+pub use model::FittedModel;
+pub use train::fit;

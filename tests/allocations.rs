@@ -8,11 +8,11 @@ mod common;
 
 use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
+use harmonia::architecture::Layout;
 use harmonia::config::{Config, Propagate};
-use harmonia::datasets::Dataset;
+use harmonia::dataset::Dataset;
 use harmonia::device::cpu::Cpu;
 use harmonia::graph::Split;
-use harmonia::model::Layout;
 use harmonia::train::Trainer;
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::sync::Arc;

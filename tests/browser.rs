@@ -12,16 +12,17 @@ mod sample;
 
 use driver::Browser;
 use harmonia::FittedModel;
+use harmonia::Stop;
 use harmonia::config::Config;
-use harmonia::datasets::{Dataset, Features, Labels};
+use harmonia::dataset::{Dataset, Features, Labels};
 use harmonia::device::cpu::Cpu;
-use harmonia::explain::{Run, members};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::report;
-use harmonia::train::session::{Session, Silent};
+use harmonia::runs::{TrainedRun, members};
+use harmonia::session::{Session, Silent};
+use harmonia::watch::Watch;
 use sample::{HOSTILE, everything};
 use serde_json::json;
-use std::sync::atomic::AtomicBool;
 
 const SECTIONS: [&str; 10] =
     ["summary", "curves", "importance", "shapes", "hops", "routing", "local", "stability", "diagnostics", "settings"];
@@ -319,7 +320,7 @@ fn a_page_with_next_to_nothing_is_a_page() {
     data.history.truncate(1);
     data.history[0].nll = None;
     data.locals.truncate(2);
-    data.locals[0].level = Some(harmonia::datasets::Level::Graph);
+    data.locals[0].level = Some(harmonia::dataset::Level::Graph);
     data.locals[0].by_node.parts.iter_mut().for_each(|part| part.distance = None);
     data.features[0].shape = None;
     browser.open(&report::html(&data).unwrap());
@@ -343,8 +344,8 @@ fn the_page_of_a_real_run_is_drawn() {
     dataset.feature_names = vec!["<b>bold</b>".into(), "height".into(), "width".into()];
     let mut config = Config::default();
     config.train.epochs = 5;
-    config.data.normalise = harmonia::datasets::Normalise::Standardise;
-    let stop = AtomicBool::new(false);
+    config.data.normalise = harmonia::dataset::Normalise::Standardise;
+    let stop = Stop::new();
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("run");
     Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
@@ -389,14 +390,14 @@ fn the_whole_page_of_real_runs_is_drawn() {
     dataset.feature_names = vec!["</script><script>alert(1)</script>".into(), "height".into(), "width".into()];
     let mut config = Config::default();
     (config.train.epochs, config.run.seeds) = (5, 2);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("run");
     Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
-    let runs: Vec<Run> =
-        members(&root).unwrap().iter().map(|path| Run::open(path, |_| Ok(dataset.clone())).unwrap()).collect();
+    let runs: Vec<TrainedRun> =
+        members(&root).unwrap().iter().map(|path| TrainedRun::open(path, |_| Ok(dataset.clone())).unwrap()).collect();
     for units in [&[][..], &[7, 3]] {
-        let request = report::Request { runs: &runs, units, diagnose: true, progress: &|_| {} };
+        let request = report::Request { runs: &runs, units, diagnose: true, watch: &Watch::silent() };
         let data = report::full(&request).unwrap();
         // Every split of every logit adds up: the page says so, too.
         for local in &data.locals {

@@ -5,7 +5,7 @@
 
 mod program;
 
-use harmonia::datasets::Dataset;
+use harmonia::dataset::Dataset;
 use harmonia::graph::{Direction, Graph};
 use program::{Scratch, small_dataset, stdout_of};
 use serde_json::Value;
@@ -152,7 +152,7 @@ fn missing_files_are_named_with_what_to_do() {
 #[test]
 fn damaged_data_is_refused_with_the_place() {
     // What cannot be right is not even written ...
-    let write = |change: fn(&mut harmonia::datasets::Dataset)| {
+    let write = |change: fn(&mut harmonia::dataset::Dataset)| {
         let scratch = Scratch::new();
         let mut dataset = small_dataset();
         change(&mut dataset);
@@ -163,10 +163,10 @@ fn damaged_data_is_refused_with_the_place() {
     let error = write(|dataset| {
         let mut values = dataset.features.dense().into_owned();
         values[7] = f32::NAN;
-        dataset.features = std::sync::Arc::new(harmonia::datasets::Features::new(12, 2, values).unwrap());
+        dataset.features = std::sync::Arc::new(harmonia::dataset::Features::new(12, 2, values).unwrap());
     });
     assert!(error.contains("feature 1 of node 3 is NaN"), "{error}");
-    let error = write(|dataset| dataset.labels = harmonia::datasets::Labels::Classes { ids: vec![7; 12], classes: 3 });
+    let error = write(|dataset| dataset.labels = harmonia::dataset::Labels::Classes { ids: vec![7; 12], classes: 3 });
     assert!(error.contains("labels.npy: label of unit 0 is 7") && error.contains("0 to 2"), "{error}");
     assert!(write(|dataset| dataset.split.train.clear()).contains("train split is empty"));
     // ... and what was damaged later is not trained on.

@@ -207,7 +207,7 @@ fn tables_become_a_store_with_names_and_train() {
     let json: Value = serde_json::from_str(&scratch.train_ok(&[&train[..], &more[..]].concat())).unwrap();
     assert!(json["test"]["accuracy"]["mean"].as_f64().unwrap() > 0.9, "colour is the label: {}", json["test"]);
     let model = harmonia::FittedModel::load(&scratch.path("run/best.safetensors")).unwrap();
-    let Some(harmonia::datasets::Scaling::Columns { mean, .. }) = &model.scaling else { panic!("no scaling") };
+    let Some(harmonia::dataset::Scaling::Columns { mean, .. }) = &model.scaling else { panic!("no scaling") };
     // Training nodes are 0, 3, ..., 57: income is 28.5 + 0.5 on average.
     assert!((mean[1] - 29.0).abs() < 1e-3, "{mean:?}");
     // The model takes features in their own units.
@@ -325,8 +325,8 @@ fn a_model_of_normalised_rows_takes_rows_as_they_are() {
     scratch.train_ok(&["--dataset", "ring", "--normalise", "row", "--epochs", "3", "--out", "run"]);
     let model = harmonia::FittedModel::load(&scratch.path("run/best.safetensors")).unwrap();
     let dataset = harmonia::store::read(&scratch.path("ring")).unwrap();
-    let (scaled, _) = harmonia::datasets::Normalise::Row.apply(&dataset).unwrap();
-    let normalised = harmonia::datasets::Dataset { features: Arc::new(scaled), ..dataset.clone() };
+    let (scaled, _) = harmonia::dataset::Normalise::Row.apply(&dataset).unwrap();
+    let normalised = harmonia::dataset::Dataset { features: Arc::new(scaled), ..dataset.clone() };
     let unscaled = harmonia::FittedModel { scaling: None, ..model.clone() };
     assert_eq!(model.logits(&dataset).unwrap(), unscaled.logits(&normalised).unwrap());
 }

@@ -7,16 +7,18 @@ mod common;
 
 use common::problems::{Recipe, Task, Values};
 use common::{plans_for, run};
-use harmonia::datasets::Level;
-use harmonia::device::{Dropout, DropoutPlace, Real};
+use harmonia::config::DropoutPlace;
+use harmonia::dataset::Level;
+use harmonia::device::Dropout;
+use harmonia::device::cpu::Ops;
 use harmonia::graph::Direction;
-use harmonia::model::Plan;
+use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Stream};
 
 const THREADS: [usize; 3] = [1, 2, 4];
 
 /// Loss, logits and gradient as bits; f64 holds every f32 exactly.
-fn bits<T: Real>(recipe: &Recipe, plan: Plan, place: DropoutPlace, threads: usize) -> Vec<u64> {
+fn bits<T: Ops>(recipe: &Recipe, plan: Plan, place: DropoutPlace, threads: usize) -> Vec<u64> {
     let problem = recipe.problem();
     let dropout = Dropout { place, rate: 0.4, stream: Stream::new(recipe.seed, Purpose::Dropout, 3) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -28,7 +30,7 @@ fn bits<T: Real>(recipe: &Recipe, plan: Plan, place: DropoutPlace, threads: usiz
     values.chain([outcome.loss]).map(f64::to_bits).collect()
 }
 
-fn assert_same_bits<T: Real>(recipe: &Recipe, place: DropoutPlace) {
+fn assert_same_bits<T: Ops>(recipe: &Recipe, place: DropoutPlace) {
     let [first, rest @ ..] = THREADS;
     let dropout = Dropout { place, rate: 0.4, stream: Stream::new(recipe.seed, Purpose::Dropout, 3) };
     for plan in plans_for(Some(&dropout)) {

@@ -8,6 +8,7 @@ mod program;
 use harmonia::diagnose::{Bracket, Decay, Diagnosis, Options, Verdict, diagnose};
 use harmonia::graph::{Direction, Graph, Transition, Walk};
 use harmonia::seed::{Purpose, Stream};
+use harmonia::watch::Watch;
 use program::{Scratch, small_dataset};
 use std::f64::consts::PI;
 
@@ -22,7 +23,7 @@ const LAZY: Walk = Walk { self_loops: false, lazy: true };
 const LOOPS: Walk = Walk { self_loops: true, lazy: false };
 
 fn run(graph: &Graph, walk: Walk, options: &Options) -> Diagnosis {
-    diagnose(graph, walk, options, &|_, _, _| ()).unwrap()
+    diagnose(graph, walk, options, &Watch::silent()).unwrap()
 }
 
 fn with_hops(hops: usize) -> Options {

@@ -7,12 +7,15 @@ mod common;
 
 use common::oracle::{Oracle, walk_powers};
 use common::problems::{Problem, Recipe, Task, Values};
-use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::architecture::HopWeights;
+use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::explain::{
     By, Case, Distribution, Edit, Factors, Importance, Score, Shape, Target, Term, centre, experts, ranking,
 };
 use harmonia::graph::{Direction, Graph, Transition, Walk};
-use harmonia::model::{FittedModel, HopWeights};
+use harmonia::loss::Objective;
+use harmonia::model::FittedModel;
+use harmonia::watch::Watch;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -41,7 +44,7 @@ fn drawn(recipe: Recipe) -> (Problem, FittedModel) {
         layout: problem.layout.clone(),
         parameters,
         walk: problem.recipe.walk,
-        objective: problem.dataset.labels.objective(),
+        objective: Objective::of(&problem.dataset.labels),
         scaling: None,
     };
     (problem, model)
@@ -370,7 +373,7 @@ fn explanations_do_not_depend_on_how_features_are_held() {
     sparse.iter_mut().enumerate().filter(|(at, _)| at % 23 != 0).for_each(|(_, x)| *x = 0.0);
     let sparse = Features::new(n, d, sparse).unwrap().compact();
     let half = Features::clone(&problem.dataset.features).halved().unwrap();
-    assert!(matches!(sparse.values(), harmonia::datasets::Values::Sparse(_)));
+    assert!(matches!(sparse.values(), harmonia::dataset::Values::Sparse(_)));
     for held in [sparse, half] {
         let dense = Features::new(n, d, held.dense().into_owned()).unwrap();
         let [held, dense] = [held, dense].map(|features| {
@@ -388,7 +391,7 @@ fn importance_is_the_mean_size_of_contributions() {
         let factors = Factors::of(&model).unwrap();
         let units = &problem.dataset.split.train;
         let means = centre::mean_responses(&factors, &problem.dataset.features);
-        let found = Importance::measure(&model, &factors, &problem.dataset, units, &means, &|_| {}).unwrap();
+        let found = Importance::measure(&model, &factors, &problem.dataset, units, &means, &Watch::silent()).unwrap();
         for output in 0..factors.outputs() {
             let score = Score { output, versus: None, sign: 1.0 };
             let (mut size, mut signed) = (vec![0.0; 5], vec![0.0; 5]);

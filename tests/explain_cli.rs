@@ -4,7 +4,7 @@
 
 mod program;
 
-use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::store;
 use program::Scratch;
@@ -243,7 +243,7 @@ fn labels_of_other_data_keep_their_names_and_columns_go_by_theirs() {
     other.features = std::sync::Arc::new(other.features.columns(&[1, 0]));
     other.feature_names.reverse();
     if let Labels::Classes { ids, .. } = &mut other.labels {
-        ids[1] = harmonia::datasets::UNLABELLED;
+        ids[1] = harmonia::dataset::UNLABELLED;
     }
     (other.split, other.own_splits) = (Split::default(), Vec::new());
     store::write(&other, &scratch.path("other")).unwrap();

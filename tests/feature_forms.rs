@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use harmonia::config::Config;
-use harmonia::datasets::{Dataset, Features, Labels, SparseRows, Values};
+use harmonia::dataset::{Dataset, Features, Labels, SparseRows, Values};
+use harmonia::device::Machine;
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::seed::{Purpose, Stream};
 use std::sync::Arc;
@@ -31,7 +32,10 @@ fn dataset(share: f64, value: impl Fn(f64) -> f32) -> Dataset {
 fn logits(dataset: &Dataset) -> Vec<f32> {
     let mut config = Config::default();
     (config.train.epochs, config.train.learning_rate, config.train.dropout) = (5, 1e-2, 0.2);
-    harmonia::fit(dataset, &config).unwrap().logits(dataset).unwrap()
+    harmonia::fit(dataset, &config, &Machine::open("cpu", config.engine).unwrap(), &harmonia::Stop::new())
+        .unwrap()
+        .logits(dataset)
+        .unwrap()
 }
 
 fn with(dataset: &Dataset, features: Features) -> Dataset {

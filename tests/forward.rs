@@ -5,10 +5,13 @@ mod common;
 use common::oracle::Oracle;
 use common::problems::{Problem, Recipe, Task, Values};
 use common::{F64_TOLERANCE, assert_close, batch_of, plans, plans_for, run, run_batch};
-use harmonia::datasets::Level;
-use harmonia::device::{Dropout, DropoutPlace, Real};
+use harmonia::architecture::HopWeights;
+use harmonia::config::DropoutPlace;
+use harmonia::dataset::Level;
+use harmonia::device::Dropout;
+use harmonia::device::cpu::Ops;
 use harmonia::graph::{Direction, Walk};
-use harmonia::model::{HopWeights, Plan};
+use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Stream};
 
 /// f32 keeps seven digits; a few hundred terms of size one may lose two of them.
@@ -29,7 +32,7 @@ fn dropout(place: DropoutPlace, seed: u64) -> Dropout {
     Dropout { place, rate: RATE, stream: Stream::new(seed, Purpose::Dropout, 1) }
 }
 
-fn check<T: Real>(problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>, tolerance: f64) {
+fn check<T: Ops>(problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>, tolerance: f64) {
     let expected = Oracle::new(problem, noise, dropout.as_ref());
     for plan in plans_for(dropout.as_ref()) {
         let found = run::<T>(problem, plan, noise, dropout);

@@ -11,11 +11,14 @@ mod common;
 
 use common::problems::{Problem, Recipe, Task, Values};
 use common::{F64_TOLERANCE, assert_close, plans, plans_for, run};
-use harmonia::datasets::Level;
+use harmonia::architecture::HopWeights;
+use harmonia::config::DropoutPlace;
+use harmonia::dataset::Level;
 use harmonia::device::cpu::Cpu;
-use harmonia::device::{Device, Dropout, DropoutPlace};
+use harmonia::device::{Device, Dropout};
 use harmonia::graph::{Direction, Walk};
-use harmonia::model::{HopWeights, Pass, Plan, Randomness};
+use harmonia::model::{Pass, Randomness};
+use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Stream};
 
 /// The third derivative times STEP^2 / 6 and the rounding of the loss over STEP are both near 1e-11.

@@ -7,16 +7,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-mod host_kernels;
+mod detectors;
 
 use common::host_library::{Build, checked_kernels, library, run_sanitized, sanitizer};
+use detectors::{broken, check_sound_kernels, launch_error, seen_by_sanitizers};
 use harmonia::device::host::Host;
 use harmonia::device::launcher::{Driver, Gemm};
-use host_kernels::{broken, check_sound_kernels, launch_error, seen_by_sanitizers};
 use std::path::Path;
 
-const SOUND: &str = "tests/kernels_host/sound.cu";
-const BROKEN: &str = "tests/kernels_host/broken.cu";
+const SOUND: &str = "tests/detectors/sound.cu";
+const BROKEN: &str = "tests/detectors/broken.cu";
 
 /// Orders of threads that every sound kernel is run in, beside the natural one.
 const SEEDS: std::ops::Range<u64> = 0..8;
@@ -155,7 +155,7 @@ fn products_follow_the_transposes() {
     let b = [1.0f32, 0.0, 2.0, 1.0, 0.0, 3.0]; // 3 x 2
     let a_transposed = [1.0f32, 4.0, 2.0, 5.0, 3.0, 6.0];
     let b_transposed = [1.0f32, 2.0, 0.0, 0.0, 1.0, 3.0];
-    let upload = |values: &[f32]| host_kernels::upload(&host, values);
+    let upload = |values: &[f32]| detectors::upload(&host, values);
     for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
         let (a, b) = (
             upload(if transpose_a { &a_transposed } else { &a }),
@@ -167,7 +167,7 @@ fn products_follow_the_transposes() {
             let product = Gemm { m: 2, n: 2, k: 3, a, transpose_a, b, transpose_b, beta, c: c_address };
             // SAFETY: the matrices were made above, with these shapes.
             unsafe { host.gemm(&product) }.unwrap();
-            assert_eq!(host_kernels::download::<f32>(&host, &c), expected);
+            assert_eq!(detectors::download::<f32>(&host, &c), expected);
         }
     }
 }

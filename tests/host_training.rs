@@ -3,16 +3,19 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
+use harmonia::Stop;
+use harmonia::config::DropoutPlace;
 use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
-use harmonia::datasets::{Dataset, Features, Labels, Level, SparseRows, Values};
+use harmonia::dataset::{Dataset, Features, Labels, Level, SparseRows, Values};
+use harmonia::device::Device;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::host::Host;
 use harmonia::device::launcher::Launcher;
-use harmonia::device::{Device, DropoutPlace};
 use harmonia::graph::{Direction, Graph, Split};
+use harmonia::runs::RunSummary;
 use harmonia::seed::{Purpose, Stream};
-use harmonia::train::{RunName, RunSummary, Session, Silent};
-use std::sync::atomic::AtomicBool;
+use harmonia::session::{Session, Silent};
+use harmonia::train::RunName;
 
 /// Both devices compute in f32 and sum in different orders; sixty steps may spread that.
 const TOLERANCE: f64 = 1e-4;
@@ -69,7 +72,7 @@ fn config() -> Config {
 }
 
 fn train<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config) -> (RunSummary, Vec<f32>) {
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     Session { device, config, stop: &stop }
         .run_one(dataset, None, RunName { seed: 3, fold: None }, None, &mut Silent)
         .unwrap()

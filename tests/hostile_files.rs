@@ -12,9 +12,9 @@ mod hostile;
 #[path = "hostile/stores.rs"]
 mod stores;
 
-use harmonia::datasets::catalogue::Format;
-use harmonia::datasets::npz::Npz;
-use harmonia::datasets::pickle;
+use harmonia::data::formats::Format;
+use harmonia::data::npz::Npz;
+use harmonia::data::pickle;
 use harmonia::npy::Npy;
 use harmonia::store::{self, Store};
 use hostile::damage::{blow, ruin};
@@ -71,7 +71,7 @@ fn read_store(tree: &Tree) -> Result<(), String> {
     let path = scratch.path("store");
     inputs::write(&path, tree);
     let bytes = tree.iter().map(|(_, bytes)| bytes.len()).sum();
-    let _ = judge_file(scratch.root(), bytes, || Store::verify(&path));
+    let _ = judge_file(scratch.root(), bytes, || Store::verify(&path, &harmonia::Stop::new()));
     judge_file(scratch.root(), bytes, || store::read(&path)).map(|_| ())
 }
 

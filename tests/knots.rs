@@ -9,9 +9,9 @@ mod edges;
 #[path = "knots/network.rs"]
 mod network;
 
-use harmonia::device::Real;
+use harmonia::architecture::Layer;
+use harmonia::device::cpu::Ops;
 use harmonia::knots::{Pieces, Scratch, most_pieces};
-use harmonia::model::Layer;
 use harmonia::seed::{Purpose, Stream};
 use network::{Case, KINDS, Kind, MARGIN, Network};
 use proptest::prelude::*;
@@ -39,24 +39,24 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 /// Points on both sides of zero, near and far, and zero itself.
-fn points<T: Real>(seed: u64) -> Vec<T> {
+fn points<T: Ops>(seed: u64) -> Vec<T> {
     let mut rng = Stream::new(seed, Purpose::SyntheticFeatures, 0).rng();
     let near = (0..60).map(|_| NEAR * (2.0 * rng.uniform() - 1.0));
     near.chain([0.0, -0.0, 100.0, -100.0]).map(T::from_f64).collect()
 }
 
-fn next_up<T: Real>(value: T) -> T {
+fn next_up<T: Ops>(value: T) -> T {
     -(-value).next_down()
 }
 
 /// psi(x) by the compiled form, in f64.
-fn compiled_value<T: Real>(pieces: &Pieces<T>, bases: usize, x: T) -> Vec<f64> {
+fn compiled_value<T: Ops>(pieces: &Pieces<T>, bases: usize, x: T) -> Vec<f64> {
     let first = pieces.piece(x) * bases;
     (first..first + bases).map(|at| pieces.slope[at] * x.widen() + pieces.intercept[at]).collect()
 }
 
 /// The gradient of sum over points of g . psi(x), by the sums of each piece, added to `before`.
-fn compiled_gradient<T: Real>(
+fn compiled_gradient<T: Ops>(
     pieces: &Pieces<T>,
     layers: &[Layer],
     parameters: &[T],
@@ -78,13 +78,13 @@ fn compiled_gradient<T: Real>(
     gradient
 }
 
-fn direct_gradient<T: Real>(network: &Network, points: &[(T, Vec<f64>)]) -> Vec<f64> {
+fn direct_gradient<T: Ops>(network: &Network, points: &[(T, Vec<f64>)]) -> Vec<f64> {
     let mut gradient = vec![0.0; network.parameters.len()];
     points.iter().for_each(|(x, g)| network.backward(&mut gradient, x.widen(), g));
     gradient
 }
 
-fn with_gradients<T: Real>(points: Vec<T>, bases: usize, seed: u64) -> Vec<(T, Vec<f64>)> {
+fn with_gradients<T: Ops>(points: Vec<T>, bases: usize, seed: u64) -> Vec<(T, Vec<f64>)> {
     let mut rng = Stream::new(seed, Purpose::Noise, 0).rng();
     points.into_iter().map(|x| (x, (0..bases).map(|_| 2.0 * rng.uniform() - 1.0).collect())).collect()
 }
@@ -103,7 +103,7 @@ fn assert_relative(what: &str, found: &[f64], expected: &[f64], tolerance: f64, 
 
 /// What holds of every compiled form.
 #[track_caller]
-fn assert_well_formed<T: Real>(pieces: &Pieces<T>, network: &Network) {
+fn assert_well_formed<T: Ops>(pieces: &Pieces<T>, network: &Network) {
     assert!(pieces.thresholds.iter().all(|threshold| threshold.is_finite()));
     assert!(pieces.thresholds.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", pieces.thresholds);
     assert_eq!(pieces.count(), pieces.thresholds.len() + 1);
@@ -113,7 +113,7 @@ fn assert_well_formed<T: Real>(pieces: &Pieces<T>, network: &Network) {
 }
 
 /// Values and gradients at random points, and values on every knot, against the network with the same parameters.
-fn check<T: Real>(case: &Case, gradient_tolerance: f64) {
+fn check<T: Ops>(case: &Case, gradient_tolerance: f64) {
     let drawn = Network::draw(case);
     let parameters = drawn.round::<T>();
     let network = drawn.with(&parameters);
@@ -193,7 +193,7 @@ proptest! {
 }
 
 /// With exact arithmetic nothing is left to rounding: on a grid that meets many knots, values and gradients are equal.
-fn check_on_exact_knots<T: Real>() {
+fn check_on_exact_knots<T: Ops>() {
     let grid = |steps: i32| (-steps..=steps).map(|step| T::from_f64(f64::from(step) / 32.0));
     let (mut on_first, mut on_deeper) = (0, 0);
     for seed in 0..300 {
@@ -226,7 +226,7 @@ fn check_on_exact_knots<T: Real>() {
 }
 
 /// The direct gradient added to `BEFORE`, as T.
-fn network_gradient<T: Real>(network: &Network, points: &[(T, Vec<f64>)]) -> Vec<T> {
+fn network_gradient<T: Ops>(network: &Network, points: &[(T, Vec<f64>)]) -> Vec<T> {
     direct_gradient(network, points).into_iter().map(|value| T::from_f64(value + BEFORE)).collect()
 }
 
@@ -237,7 +237,7 @@ fn on_exact_knots_values_and_gradients_are_equal() {
 }
 
 /// Units of the first layer switch between the same two numbers as `w x + b > 0` does, fused as in the direct path.
-fn check_first_layer<T: Real>() {
+fn check_first_layer<T: Ops>() {
     let mut rng = Stream::new(7, Purpose::Initialisation, 0).rng();
     let mut thresholds = 0;
     for scale in [1.0, 1e-3, 1e5] {

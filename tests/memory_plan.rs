@@ -7,17 +7,20 @@ mod common;
 
 use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
+use harmonia::Stop;
+use harmonia::architecture::Layout;
+use harmonia::config::DropoutPlace;
 use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
-use harmonia::datasets::{Dataset, Level};
-use harmonia::device::DropoutPlace;
+use harmonia::dataset::{Dataset, Level};
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
 use harmonia::error::Result;
 use harmonia::graph::{Direction, Split};
-use harmonia::model::{Layout, MemoryPlan};
-use harmonia::train::{RunName, Session, Silent};
+use harmonia::model::MemoryPlan;
+use harmonia::session::{Session, Silent};
+use harmonia::train::RunName;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes in use, now and at most.
 #[derive(Default)]
@@ -107,7 +110,7 @@ fn check(dataset: &Dataset, config: &Config, context: &dyn std::fmt::Debug) {
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
     let (device, count) = device(usize::MAX, config.engine.states);
     let planned = MemoryPlan::new(&device, &layout, dataset, config).device_bytes();
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let session = Session { device: &device, config, stop: &stop };
     session.run_one(dataset, None, RunName { seed: 0, fold: None }, None, &mut Silent).unwrap();
     let most = count.most.load(Ordering::Relaxed);

@@ -4,7 +4,8 @@
 
 mod program;
 
-use harmonia::datasets::{Labels, SplitRule, planetoid};
+use harmonia::data::planetoid;
+use harmonia::dataset::{Labels, SplitRule};
 use program::{Scratch, real_data};
 
 #[test]

@@ -13,11 +13,12 @@ use common::oracle::{transition, walk_powers};
 use common::problems::{random_edges, random_weights};
 use common::{F64_TOLERANCE, assert_close};
 use harmonia::batch::Batches;
-use harmonia::datasets::{Dataset, Features, Labels};
+use harmonia::dataset::{Dataset, Features, Labels};
+use harmonia::device::Device;
+use harmonia::device::cpu::Ops;
 use harmonia::device::cpu::{Cpu, Panels};
-use harmonia::device::{Device, Real};
 use harmonia::graph::{Direction, Graph, Split, Walk};
-use harmonia::model::Plan;
+use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Stream};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -96,7 +97,7 @@ impl Case {
 
 impl Drawn {
     /// Through the device.
-    fn propagate<T: Real>(&self, walk: Walk) -> Propagated<T> {
+    fn propagate<T: Ops>(&self, walk: Walk) -> Propagated<T> {
         let device = Cpu::<T>::new();
         let inputs = device.inputs(&Batches::new(&self.dataset, walk).whole(&[0]), Plan::DIRECT).unwrap();
         let hop_weights: Vec<T> = self.hop_weights.iter().map(|&value| T::from_f64(value)).collect();
@@ -116,7 +117,7 @@ impl Drawn {
     }
 
     /// Row-major values in the layout of the device.
-    fn matrix<T: Real>(&self, values: &[f64]) -> Panels<T> {
+    fn matrix<T: Ops>(&self, values: &[f64]) -> Panels<T> {
         let features = &self.dataset.features;
         let mut matrix = Cpu::<T>::new().matrix(features.rows, features.cols).unwrap();
         matrix.panels_mut().for_each(|panel| {
@@ -198,7 +199,7 @@ impl Drawn {
     }
 }
 
-fn assert_same<T: Real>(found: &Propagated<T>, expected: &Propagated<f64>, tolerance: f64, case: &Case) {
+fn assert_same<T: Ops>(found: &Propagated<T>, expected: &Propagated<f64>, tolerance: f64, case: &Case) {
     assert_close("H", &found.state, &expected.state, tolerance, case);
     assert_close("dF", &found.d_responses, &expected.d_responses, tolerance, case);
     assert_close("dtheta", &found.d_hop_weights, &expected.d_hop_weights, tolerance, case);

@@ -54,8 +54,8 @@ fn numpy_opens_what_is_written_here() {
     assert!(text.contains("ring: node task, 3 classes") && text.contains("12 nodes, 24 directed edges"), "{text}");
     assert!(!text.contains("reordered"), "{text}");
     let original = (0..12).map(|i| (i + 5) % 12).collect();
-    let order = harmonia::datasets::NodeOrder { method: "turned".into(), original };
-    let turned = harmonia::datasets::Dataset { node_order: Some(order), ..small_dataset() };
+    let order = harmonia::dataset::NodeOrder { method: "turned".into(), original };
+    let turned = harmonia::dataset::Dataset { node_order: Some(order), ..small_dataset() };
     harmonia::store::write(&turned, &scratch.path("turned")).unwrap();
     let text = stdout(&python(&scratch, &[script.to_str().unwrap(), "turned"]).unwrap());
     assert!(text.contains("nodes were reordered (turned): node 0 is 5 in the source"), "{text}");

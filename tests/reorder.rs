@@ -4,12 +4,14 @@
 
 mod program;
 
+use harmonia::Stop;
 use harmonia::config::Config;
-use harmonia::datasets::convert::Watch;
-use harmonia::datasets::{Dataset, Features, Labels, Level, SplitRule, UNLABELLED};
+use harmonia::dataset::{Dataset, Features, Labels, Level, SplitRule, UNLABELLED};
+use harmonia::device::Machine;
 use harmonia::graph::{Direction, Graph, Reorder, Split};
 use harmonia::seed::{Purpose, Rng, Stream};
 use harmonia::store::{self, Description, Writer};
+use harmonia::watch::Watch;
 use program::Scratch;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -25,8 +27,8 @@ const LOGIT_TOLERANCE: f32 = 1e-4;
 fn write(dataset: &Dataset, method: Reorder, path: &Path) -> harmonia::Result<()> {
     let mut writer = Writer::create(path)?;
     writer.dataset(dataset)?;
-    let order = method.order(&dataset.graph, &dataset.graph_ptr)?;
-    writer.renumber(method, &order, dataset.level, &Watch::new(&|_| ()))?;
+    let order = method.order(&dataset.graph, &dataset.graph_ptr, &Stop::new())?;
+    writer.renumber(method, &order, dataset.level, &Watch::silent())?;
     writer.finish(Description::of(dataset))
 }
 
@@ -35,7 +37,7 @@ fn reordered(dataset: &Dataset, method: Reorder) -> Dataset {
     write(dataset, method, &scratch.path().join("s")).unwrap();
     let files = std::fs::read_dir(scratch.path().join("s")).unwrap().map(|entry| entry.unwrap().path());
     assert!(files.into_iter().all(|path| path.extension().is_some_and(|end| end != "replaced")));
-    let verified = store::Store::verify(&scratch.path().join("s")).unwrap();
+    let verified = store::Store::verify(&scratch.path().join("s"), &Stop::new()).unwrap();
     assert!(verified.iter().any(|file| file.file == "node_order.npy"));
     assert!(verified.iter().all(|file| file.expected.as_ref() == Some(&file.found)));
     store::read(&scratch.path().join("s")).unwrap()
@@ -213,7 +215,7 @@ fn a_model_says_the_same_of_every_node() {
     dataset.features = Arc::new(Features::new(300, 3, values).unwrap());
     let mut config = Config::default();
     (config.train.epochs, config.train.learning_rate) = (5, 1e-2);
-    let model = harmonia::fit(&dataset, &config).unwrap();
+    let model = harmonia::fit(&dataset, &config, &Machine::open("cpu", config.engine).unwrap(), &Stop::new()).unwrap();
     let expected = model.logits(&dataset).unwrap();
     assert!(
         expected.iter().any(|&logit| (logit - expected[0]).abs() > 100.0 * LOGIT_TOLERANCE),
@@ -263,7 +265,7 @@ fn an_order_on_top_of_another_leads_back_to_the_source() {
 #[test]
 fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let dataset = node_task();
-    let watch = Watch::new(&|_| ());
+    let watch = Watch::silent();
     for (order, expected) in [(vec![0u32; 300], "entry 1 is 0"), (vec![0, 1], "row_ptr.npy has 300 nodes")] {
         let scratch = tempfile::tempdir().unwrap();
         let mut writer = Writer::create(&scratch.path().join("s")).unwrap();

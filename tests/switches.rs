@@ -8,9 +8,10 @@ mod common;
 
 use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
+use harmonia::config::DropoutPlace;
 use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
-use harmonia::datasets::{Dataset, Level};
-use harmonia::device::DropoutPlace;
+use harmonia::dataset::{Dataset, Level};
+use harmonia::device::Machine;
 use harmonia::graph::{Direction, Split};
 use std::sync::Arc;
 
@@ -42,7 +43,10 @@ fn logits(dataset: &Dataset, engine: Engine, place: DropoutPlace, batch_size: us
     let mut config = Config { engine, ..Config::default() };
     (config.train.epochs, config.train.learning_rate, config.train.batch_size) = (4, 5e-3, batch_size);
     (config.train.dropout, config.train.dropout_place) = (0.2, place);
-    harmonia::fit(dataset, &config).unwrap().logits(dataset).unwrap()
+    harmonia::fit(dataset, &config, &Machine::open("cpu", config.engine).unwrap(), &harmonia::Stop::new())
+        .unwrap()
+        .logits(dataset)
+        .unwrap()
 }
 
 #[test]

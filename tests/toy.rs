@@ -8,11 +8,11 @@
 mod common;
 
 use common::{F64_TOLERANCE, assert_close, batch_of, plans, run_batch};
-use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::architecture::{Architecture, HopWeights, Layout};
+use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::device::cpu::Cpu;
 use harmonia::device::{Device, Routing};
 use harmonia::graph::{Direction, Graph, Split, Transition, Walk};
-use harmonia::model::{Architecture, HopWeights, Layout};
 use std::ops::Range;
 
 /// How far the 1e-8 inside the hop weights moves 4/5 and 1/5:

@@ -2,16 +2,20 @@
 
 use super::data::{AccessFlags, DirectoryFlag};
 use super::settings::integer;
-use super::{catch_interrupts, machine, say, watch};
-use crate::config::{Config, Layers};
-use crate::datasets::{self, Dataset};
+use super::signals::catch_interrupts;
+use super::{say, watch};
+use crate::cli::threads::with_threads;
+use crate::config::Config;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::diagnose::{self, Diagnosis, Options, Reading, Response, Responses};
-use crate::error::{Error, Result};
-use crate::explain::{members, saved_layers};
 use crate::model::FittedModel;
+use crate::runs::load_dataset;
+use crate::runs::{members, saved_layers};
+use crate::settings::Layers;
 use clap::Args;
+use harmonia_graph::dataset::Dataset;
+use harmonia_graph::error::{Error, Result};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -79,7 +83,7 @@ struct Output<'a> {
 
 pub fn run(arguments: Arguments) -> Result<()> {
     catch_interrupts()?;
-    machine::with_threads(arguments.threads, || run_here(&arguments))?
+    with_threads(arguments.threads, || run_here(&arguments))?
 }
 
 fn run_here(arguments: &Arguments) -> Result<()> {
@@ -92,9 +96,8 @@ fn run_here(arguments: &Arguments) -> Result<()> {
     options.check()?;
     let model = if is_run { model_of(path)? } else { None };
     let (dataset, diagnosis) = watch::with(&arguments.access.access(), |context| {
-        let dataset = datasets::load(&config.data, context)?;
-        let progress = |what: &str, done: u64, total: u64| context.watch.progress(what, done, total);
-        let diagnosis = diagnose::diagnose(&dataset.graph, config.walk, &options, &progress)?;
+        let dataset = load_dataset(&config.data, context)?;
+        let diagnosis = diagnose::diagnose(&dataset.graph, config.walk, &options, &context.watch)?;
         Result::Ok((dataset, diagnosis))
     })?;
     let responses = match &model {
@@ -126,7 +129,7 @@ fn config(arguments: &Arguments, is_run: bool) -> Result<Config> {
     let mut layers = if is_run {
         saved_layers(path)?
     } else {
-        if datasets::is_store(&arguments.target) && !path.join("meta.json").is_file() {
+        if harmonia_data::is_store(&arguments.target) && !path.join("meta.json").is_file() {
             let message = "is neither a run directory (it has no config.toml) nor a store (it has no meta.json)";
             return Err(Error::file(path, message));
         }
@@ -197,7 +200,7 @@ fn response_table(out: &mut String, responses: &Responses) -> std::fmt::Result {
     writeln!(out, "\n{:<24}{:>12}{:>10}{:>15}  reading", "most distinct", titles[0], titles[1], titles[2])?;
     for feature in furthest.into_iter().take(SHOWN) {
         let word = words.iter().find(|(reading, ..)| *reading == feature.reading).map_or("", |(_, word, _)| word);
-        let name: String = crate::error::one_line(&feature.name).chars().take(23).collect();
+        let name: String = harmonia_graph::error::one_line(&feature.name).chars().take(23).collect();
         let number = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.3}"));
         let (top, bottom) = (number(feature.at_lambda_2), number(feature.at_lambda_min));
         writeln!(out, "{name:<24}{top:>12}{:>10.3}{bottom:>15}  {word}", feature.at_zero)?;

@@ -1,10 +1,13 @@
 //! `--dry-run`: what would be trained, with how many parameters, in how much memory.
 
+use crate::architecture::Layout;
 use crate::config::{Config, Monb};
-use crate::datasets::{Dataset, Level};
 use crate::device::Device;
-use crate::error::Result;
-use crate::model::{Cost, DatasetSizes, Layout, MemoryPlan, Plan, Space};
+use crate::model::MemoryPlan;
+use crate::plan::{Cost, DatasetSizes, Plan, Space};
+use crate::settings::to_toml;
+use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::error::Result;
 use serde_json::json;
 
 /// What `--dry-run` prints.
@@ -31,7 +34,7 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Datase
         });
         return Ok(format!("{text:#}\n"));
     }
-    let mut out = format!("# effective configuration\n{}\n", config.to_toml()?);
+    let mut out = format!("# effective configuration\n{}\n", to_toml(config)?);
     let unit = if dataset.level == Level::Node { "nodes" } else { "graphs" };
     out += &format!(
         "# dataset {}\n{} nodes, {} directed edges, {} graphs, {} features, {} outputs; {unit} to train, validate, test: \

@@ -2,13 +2,14 @@
 
 use super::reading::{Centre, Decimals, RunArgument, number, short, table};
 use super::say;
+use crate::cli::signals;
 use crate::diagnose;
-use crate::error::{Error, Result};
 use crate::explain::stability::mean_spearman;
-use crate::explain::{
-    By, Case, Distribution, Edit, Explanation, Importance, Names, Run, Score, Target, Term, experts, ranking,
-};
+use crate::explain::{By, Case, Distribution, Edit, Explanation, Importance, Score, Target, Term, experts, ranking};
+use crate::runs::{Names, TrainedRun};
 use clap::{Args, ValueEnum};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::watch::{Report, Watch};
 use serde_json::{Map, Value, json};
 
 pub const EXAMPLES: &str = "\
@@ -50,7 +51,7 @@ pub enum Part {
 }
 
 impl Part {
-    pub fn units(self, run: &Run) -> Vec<u32> {
+    pub fn units(self, run: &TrainedRun) -> Vec<u32> {
         let split = &run.dataset.split;
         match self {
             Part::Train => split.train.clone(),
@@ -139,7 +140,7 @@ fn local(arguments: &Arguments) -> Result<()> {
 
 /// What an explanation is of.
 struct About<'a> {
-    run: &'a Run,
+    run: &'a TrainedRun,
     names: &'a Names<'a>,
     target: Target,
     score: Score,
@@ -287,18 +288,18 @@ fn global(arguments: &Arguments) -> Result<()> {
         let features = run.factors.features();
         // Worth a word only where it takes a while.
         let large = run.dataset.graph.nodes().saturating_mul(features) > 1 << 26;
-        let progress = |done: usize| {
-            if large {
-                eprintln!("importance: {done} of {features} features");
-            }
+        let progress = |report: Report<'_>| match report {
+            Report::Progress(_, done, all) if large => eprintln!("importance: {done} of {all} features"),
+            _ => {}
         };
-        let found = Importance::measure(&run.model, &run.factors, &run.dataset, &units, &centre, &progress)?;
+        let watch = Watch::new(&progress, signals::stop());
+        let found = Importance::measure(&run.model, &run.factors, &run.dataset, &units, &centre, &watch)?;
         measured.push((run, found));
     }
     let (run, importance) = &measured[0];
     let overall: Vec<Vec<f64>> = measured.iter().map(|(run, found)| found.overall(&run.factors)).collect();
     let few = run.factors.hops().min(diagnose::MOST_HOPS);
-    let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, few, &|_, _, _| {})?;
+    let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, few, &Watch::new(&|_| (), signals::stop()))?;
     let everything: Vec<usize> = (0..run.factors.features()).collect();
     let range = Distribution::joint_range(&Distribution::of(&run.dataset.features, &everything));
     let about = Global {
@@ -314,8 +315,8 @@ fn global(arguments: &Arguments) -> Result<()> {
 }
 
 struct Global<'a> {
-    run: &'a Run,
-    runs: &'a [Run],
+    run: &'a TrainedRun,
+    runs: &'a [TrainedRun],
     importance: &'a Importance,
     /// Of each run.
     overall: &'a [Vec<f64>],

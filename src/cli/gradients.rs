@@ -4,14 +4,17 @@
 
 use super::say;
 use super::settings::Settings;
+use crate::architecture::Layout;
 use crate::batch::Batches;
 use crate::config::Config;
-use crate::datasets::Dataset;
+use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::device::{Device, Real};
-use crate::error::{Error, Result};
-use crate::model::{Checkpoint, Layout, Plan, Randomness, Resident};
+use crate::device::cpu::Ops;
+use crate::model::{Checkpoint, Randomness, Resident};
+use crate::plan::Plan;
 use clap::{Args, ValueEnum};
+use harmonia_graph::dataset::Dataset;
+use harmonia_graph::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -50,7 +53,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     say(&format!("{}: loss {loss} over {units} training units\n", arguments.out.display()))
 }
 
-fn write<T: Real>(config: &Config, dataset: &Dataset, params: &Path, noise: Option<&Path>, out: &Path) -> Result<f64> {
+fn write<T: Ops>(config: &Config, dataset: &Dataset, params: &Path, noise: Option<&Path>, out: &Path) -> Result<f64> {
     let device = Cpu::<T>::new();
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     let a = &layout.architecture;

@@ -5,9 +5,10 @@
 
 use super::say;
 use super::settings::Settings;
-use crate::error::Result;
-use crate::model::{Checkpoint, Layout, initial_parameters};
+use crate::architecture::Layout;
+use crate::model::{Checkpoint, initial_parameters};
 use clap::Args;
+use harmonia_graph::error::Result;
 use std::path::PathBuf;
 
 #[derive(Args)]

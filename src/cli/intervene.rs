@@ -2,10 +2,11 @@
 
 use super::reading::{Decimals, RunArgument, short, table};
 use super::say;
-use crate::datasets::{Dataset, Level};
-use crate::error::{Error, Result};
-use crate::explain::{Case, Edit, Names, Run, Target, ranking};
+use crate::explain::{Case, Edit, Target, ranking};
+use crate::runs::{Names, TrainedRun};
 use clap::Args;
+use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::error::{Error, Result};
 use serde_json::json;
 
 pub const EXAMPLES: &str = "\
@@ -132,7 +133,7 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     say(&out)
 }
 
-fn edit(arguments: &Arguments, run: &Run, names: &Names<'_>) -> Result<Edit> {
+fn edit(arguments: &Arguments, run: &TrainedRun, names: &Names<'_>) -> Result<Edit> {
     let mut edit = Edit::default();
     let adjacency = run.dataset.graph.adjacency();
     for text in &arguments.drop_edge {

@@ -9,7 +9,6 @@ mod explain;
 mod gradients;
 mod init;
 mod intervene;
-mod machine;
 mod predict;
 mod progress;
 mod reading;
@@ -17,12 +16,14 @@ mod remove_retrain;
 mod report;
 mod settings;
 mod shapes;
+mod signals;
 mod summary;
+mod threads;
 mod train;
 mod watch;
 
-use crate::error::{Error, Result};
 use clap::{Parser, Subcommand};
+use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
 
 /// Train HARMONIA, an interpretable-by-design graph additive model.
@@ -104,20 +105,6 @@ pub fn harmonia() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
     })
-}
-
-/// The first signal asks to stop: training finishes its epoch and saves, other work gives up and leaves nothing
-/// half-written. A second Ctrl-C exits at once.
-fn catch_interrupts() -> Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let stop = crate::interrupt::flag();
-    // Order matters: the exit is armed by the flag that the next handler sets. Only Ctrl-C exits at once: `timeout` and
-    // job managers may send SIGTERM twice, to the process and to its group.
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, std::sync::Arc::clone(&stop))
-        .and_then(|_| signal_hook::flag::register(SIGINT, std::sync::Arc::clone(&stop)))
-        .and_then(|_| signal_hook::flag::register(SIGTERM, stop))
-        .map(|_| ())
-        .map_err(|error| Error::Config(format!("cannot catch signals: {error}")))
 }
 
 /// Prints on stdout. A reader that has gone away (`| head`) has what it wanted.

@@ -2,11 +2,12 @@
 
 use super::reading::{RunArgument, table};
 use super::{say, watch};
-use crate::datasets::{Dataset, Level};
-use crate::error::{Error, Result};
-use crate::explain::{Names, Run};
-use crate::{datasets, files};
+use crate::runs::load_dataset;
+use crate::runs::{Names, TrainedRun};
 use clap::Args;
+use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -75,13 +76,13 @@ fn predict(arguments: &Arguments) -> Result<()> {
 }
 
 /// Other data, rescaled as the model asks.
-fn other_data(arguments: &Arguments, name: &str, run: &Run) -> Result<Dataset> {
+fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dataset> {
     let mut data = run.config.data.clone();
     data.dataset = name.to_string();
     if let Some(directory) = &arguments.run.directory.data_dir {
         data.dir = directory.display().to_string();
     }
-    let mut dataset = watch::with(&arguments.run.access.access(), |context| datasets::load(&data, context))?;
+    let mut dataset = watch::with(&arguments.run.access.access(), |context| load_dataset(&data, context))?;
     let (expected, found) = (run.factors.features(), dataset.features.cols);
     if expected != found {
         return Err(Error::Data(format!("the model reads {expected} features, {} has {found}", dataset.name)));
@@ -124,7 +125,7 @@ fn by_name(dataset: &mut Dataset, names: &[String]) {
 type PartCounts = (&'static str, [usize; 2]);
 
 /// The file, and counts of each part.
-fn csv(run: &Run, names: &Names<'_>, logits: &[f32]) -> (String, [PartCounts; 4]) {
+fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCounts; 4]) {
     let (dataset, outputs) = (&run.dataset, run.factors.outputs());
     let classes = names.classes();
     let mut part = vec![""; dataset.units()];

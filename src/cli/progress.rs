@@ -1,8 +1,11 @@
 //! Progress of training on stderr: a bar on a terminal, a line now and then elsewhere.
 
 use crate::config::Metric;
-use crate::train::session::RunSummary;
-use crate::train::{EpochRecord, Observer, RunName, Scores};
+use crate::loss::Scores;
+use crate::runs::RunSummary;
+use crate::session::Observer;
+use crate::train::EpochRecord;
+use crate::train::RunName;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,12 +16,12 @@ const LINE_SECONDS: f64 = 10.0;
 pub struct Progress {
     metric: Metric,
     bars: MultiProgress,
-    runs: Vec<Run>,
+    runs: Vec<ShownRun>,
     last_line: Instant,
 }
 
 /// A run under way.
-struct Run {
+struct ShownRun {
     name: RunName,
     bar: Option<ProgressBar>,
     epochs: usize,
@@ -62,7 +65,7 @@ impl Observer for Progress {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        self.runs.push(Run { name: run, bar, epochs, best: "-".into() });
+        self.runs.push(ShownRun { name: run, bar, epochs, best: "-".into() });
     }
 
     fn epoch(&mut self, run: RunName, record: &EpochRecord) {

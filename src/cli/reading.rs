@@ -1,11 +1,13 @@
 //! What commands that read a trained run share: the flags, opening it, and tables for people.
 
 use super::data::{AccessFlags, DirectoryFlag};
-use super::{catch_interrupts, machine, watch};
-use crate::datasets;
-use crate::error::Result;
-use crate::explain::{Run, members};
+use super::signals::catch_interrupts;
+use super::watch;
+use crate::cli::threads::with_threads;
+use crate::runs::load_dataset;
+use crate::runs::{TrainedRun, members};
 use clap::{Args, ValueEnum};
+use harmonia_graph::error::Result;
 use std::path::{Path, PathBuf};
 
 /// The run and where its data are.
@@ -34,7 +36,7 @@ pub enum Centre {
 
 impl Centre {
     /// c_k of every feature.
-    pub fn of(self, run: &Run) -> Result<Vec<f64>> {
+    pub fn of(self, run: &TrainedRun) -> Result<Vec<f64>> {
         match self {
             Centre::Mean => run.centres(),
             Centre::None => Ok(vec![0.0; run.factors.features()]),
@@ -53,11 +55,11 @@ impl RunArgument {
     /// Works with the threads asked for, and stops on Ctrl-C.
     pub fn with<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         catch_interrupts()?;
-        machine::with_threads(self.threads, work)?
+        with_threads(self.threads, work)?
     }
 
     /// The one run, or the first of several, having said so.
-    pub fn first(&self) -> Result<Run> {
+    pub fn first(&self) -> Result<TrainedRun> {
         let all = members(&self.run)?;
         if all.len() > 1 {
             eprintln!("note: {} holds {} models; reading {}", self.run.display(), all.len(), all[0].display());
@@ -66,11 +68,11 @@ impl RunArgument {
     }
 
     /// All of them.
-    pub fn all(&self) -> Result<Vec<Run>> {
+    pub fn all(&self) -> Result<Vec<TrainedRun>> {
         members(&self.run)?.iter().map(|path| self.open(path)).collect()
     }
 
-    pub fn open(&self, path: &Path) -> Result<Run> {
+    pub fn open(&self, path: &Path) -> Result<TrainedRun> {
         let run = self.opened(path)?;
         if run.summary.is_none() {
             eprintln!("note: {} is not complete; reading its best epoch so far", path.display());
@@ -78,13 +80,13 @@ impl RunArgument {
         Ok(run)
     }
 
-    fn opened(&self, path: &Path) -> Result<Run> {
-        Run::open(path, |config| {
+    fn opened(&self, path: &Path) -> Result<TrainedRun> {
+        TrainedRun::open(path, |config| {
             let mut data = config.data.clone();
             if let Some(directory) = &self.directory.data_dir {
                 data.dir = directory.display().to_string();
             }
-            watch::with(&self.access.access(), |context| datasets::load(&data, context))
+            watch::with(&self.access.access(), |context| load_dataset(&data, context))
         })
     }
 }

@@ -3,11 +3,12 @@
 use super::progress::Progress;
 use super::reading::{RunArgument, table};
 use super::say;
-use crate::error::{Error, Result};
-use crate::experiments::remove_retrain::{Removal, Which, remove_retrain};
-use crate::files;
-use crate::train::metrics::{mean, standard_deviation};
+use crate::cli::signals;
+use crate::loss::metrics::{mean, standard_deviation};
+use crate::studies::remove_retrain::{Removal, Which, remove_retrain};
 use clap::Args;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
             };
             let mut observer = Progress::new(run.config.train.metric);
-            found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress)?);
+            found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
         }
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
         let text = serde_json::to_string_pretty(&object).map_err(|error| Error::file(&file, error.to_string()))?;

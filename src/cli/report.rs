@@ -2,12 +2,14 @@
 
 use super::reading::RunArgument;
 use super::say;
-use crate::datasets::Level;
-use crate::error::{Error, Result};
-use crate::explain::{Names, Run};
-use crate::files;
+use crate::cli::signals;
 use crate::report::{self, Request};
+use crate::runs::{Names, TrainedRun};
 use clap::Args;
+use harmonia_graph::dataset::Level;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
+use harmonia_graph::watch::{Report, Watch};
 use serde_json::json;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -51,12 +53,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let runs = arguments.run.all()?;
         let units = units(arguments, &runs[0])?;
         let last = RefCell::new(String::new());
-        let progress = |what: &str| {
+        let progress = |report: Report<'_>| {
+            let (Report::Step(what) | Report::Progress(what, ..)) = report;
             if last.replace(what.into()) != what {
                 eprintln!("{what} ...");
             }
         };
-        let request = Request { runs: &runs, units: &units, diagnose: !arguments.quick, progress: &progress };
+        let watch = Watch::new(&progress, signals::stop());
+        let request = Request { runs: &runs, units: &units, diagnose: !arguments.quick, watch: &watch };
         let data = report::full(&request)?;
         files::write_atomic(&out, report::html(&data)?.as_bytes())?;
         match arguments.json {
@@ -66,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-fn units(arguments: &Arguments, run: &Run) -> Result<Vec<usize>> {
+fn units(arguments: &Arguments, run: &TrainedRun) -> Result<Vec<usize>> {
     let names = Names::of(run);
     match run.dataset.level {
         Level::Node if !arguments.graph.is_empty() => {

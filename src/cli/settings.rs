@@ -3,12 +3,16 @@
 
 use super::data::{AccessFlags, DirectoryFlag};
 use super::watch;
-use crate::config::{Config, Layers};
-use crate::datasets::{self, Dataset};
-use crate::error::{Error, Result};
+use crate::config::Config;
+use crate::runs::load_dataset;
+use crate::settings::Layers;
+use crate::settings::presets;
 use crate::train::RunName;
-use crate::{files, presets};
+use crate::train::prepare;
 use clap::Args;
+use harmonia_graph::dataset::Dataset;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use std::path::PathBuf;
 
 /// TOML has signed integers.
@@ -79,9 +83,9 @@ impl Settings {
 
     /// The dataset of the first run.
     pub fn dataset(&self, config: &Config) -> Result<Dataset> {
-        let whole = watch::with(&self.access.access(), |context| datasets::load(&config.data, context))?;
+        let whole = watch::with(&self.access.access(), |context| load_dataset(&config.data, context))?;
         let first = RunName { seed: config.run.seed, fold: None };
-        Ok(datasets::prepare(&whole, config, first)?.0)
+        Ok(prepare(&whole, config, first)?.0)
     }
 
     fn over_preset(&self, layers: &mut Layers, file: &Option<(String, String)>) -> Result<()> {

@@ -3,11 +3,12 @@
 use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
 use super::say;
-use crate::error::{Error, Result};
-use crate::explain::stability::{Band, bands};
-use crate::explain::{Distribution, Names, Run, Shape, Units};
-use crate::files;
+use crate::explain::stability::{Band, Compared, bands};
+use crate::explain::{Distribution, Shape, Units};
+use crate::runs::{Names, TrainedRun};
 use clap::Args;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -71,7 +72,7 @@ fn shapes(arguments: &Arguments) -> Result<()> {
         true => (0..run.factors.features()).collect(),
         false => arguments.feature.iter().map(|name| names.find_feature(name)).collect::<Result<_>>()?,
     };
-    let centres: Vec<Vec<f64>> = runs.iter().map(Run::centres).collect::<Result<_>>()?;
+    let centres: Vec<Vec<f64>> = runs.iter().map(TrainedRun::centres).collect::<Result<_>>()?;
     let distributions = Distribution::of(&run.dataset.features, &columns);
     let curves: Vec<Curve> =
         columns.iter().zip(distributions).map(|(&k, found)| curve(&runs, &names, &centres, k, found)).collect();
@@ -94,14 +95,15 @@ fn shapes(arguments: &Arguments) -> Result<()> {
     say(&text(&run.dataset.name, &curves, &outputs, runs.len()))
 }
 
-fn curve(runs: &[Run], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found: Distribution) -> Curve {
+fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found: Distribution) -> Curve {
     let run = &runs[0];
-    let units = |run: &Run| Units::of(run.model.scaling.as_ref(), k);
-    let shape = |run: &Run| Shape::of(&run.factors, k).in_units(units(run));
+    let units = |run: &TrainedRun| Units::of(run.model.scaling.as_ref(), k);
+    let shape = |run: &TrainedRun| Shape::of(&run.factors, k).in_units(units(run));
     let own = units(run);
     let distribution = Distribution { range: found.range.map(|x| own.own(x)), ..found };
     let outputs = run.factors.outputs();
-    let bands = (runs.len() > 1).then(|| bands(runs, centres, k, distribution.range));
+    let compared: Vec<Compared<'_>> = runs.iter().zip(centres).map(|(run, centres)| run.compared(centres)).collect();
+    let bands = (runs.len() > 1).then(|| bands(&compared, k, distribution.range));
     Curve {
         k,
         name: names.feature(k),
@@ -113,7 +115,7 @@ fn curve(runs: &[Run], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found:
     }
 }
 
-fn to_json(run: &Run, curves: &[Curve], outputs: &[String], runs: usize) -> Value {
+fn to_json(run: &TrainedRun, curves: &[Curve], outputs: &[String], runs: usize) -> Value {
     let curve = |curve: &Curve| {
         json!({
             "feature": curve.name, "feature_index": curve.k,

@@ -1,8 +1,8 @@
 //! The result of training, for people.
 
-use crate::train::Outcome;
-use crate::train::metrics::{mean, standard_deviation};
-use crate::train::session::RunSummary;
+use crate::loss::metrics::{mean, standard_deviation};
+use crate::runs::Outcome;
+use crate::runs::RunSummary;
 use std::fmt::Write;
 
 /// (name shown, key, factor)

@@ -1,18 +1,23 @@
 //! `harmonia-train`, `harmonia train`: the main job.
 
-use super::machine::Machine;
 use super::settings::{Settings, integer};
-use super::{catch_interrupts, dry_run, machine, progress::Progress, say, summary, watch};
-use crate::config::{Config, Layers};
-use crate::datasets::{self, Dataset};
-use crate::device::Device;
-use crate::error::Result;
-use crate::explain::saved_layers;
-use crate::interrupt;
-use crate::model::{Layout, MemoryPlan};
-use crate::train::Session;
-use crate::train::run_directory::{self, RunDirectory};
+use super::signals::catch_interrupts;
+use super::{dry_run, progress::Progress, say, summary, watch};
+use crate::architecture::Layout;
+use crate::cli::threads::with_threads;
+use crate::config::Config;
+use crate::device::{Device, Machine};
+use crate::model::MemoryPlan;
+use crate::on_machine;
+use crate::runs::load_dataset;
+use crate::runs::saved_layers;
+use crate::runs::{RunDirectory, next_free};
+use crate::session::Session;
+use crate::settings::Layers;
+use crate::train::prepare;
 use clap::Args;
+use harmonia_graph::dataset::Dataset;
+use harmonia_graph::error::Result;
 use std::path::{Path, PathBuf};
 
 pub const EXAMPLES: &str = "\
@@ -81,13 +86,15 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if let Some(threads) = arguments.threads {
         config.run.threads = threads;
     }
-    machine::with_threads(config.run.threads, || match machine::open(&config.run.device, config.engine)? {
-        Machine::Cpu(device, note) => run_on(&*device, note, &arguments, config),
-        Machine::Cuda(device) => run_on(&*device, None, &arguments, config),
-        Machine::Host(device) => {
-            let note = "--device host runs CUDA kernels one thread after the other; --device cpu is far faster";
-            run_on(&device, Some(note.into()), &arguments, config)
-        }
+    with_threads(config.run.threads, || {
+        let (machine, reason) = Machine::chosen(&config.run.device, config.engine)?;
+        let note = match machine {
+            Machine::Host(_) => {
+                Some("--device host runs CUDA kernels one thread after the other; --device cpu is far faster".into())
+            }
+            _ => reason.map(|reason| format!("computing on the CPU: {reason}")),
+        };
+        on_machine!(&machine, device => run_on(device, note, &arguments, config))
     })?
 }
 
@@ -97,12 +104,11 @@ fn run_on<D: Device<Real = f32>>(
     arguments: &Arguments,
     mut config: Config,
 ) -> Result<()> {
-    catch_interrupts()?;
-    let whole = watch::with(&arguments.settings.access.access(), |context| datasets::load(&config.data, context))?;
+    let stop = catch_interrupts()?;
+    let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
     // The first run stands for all: every one has the same sizes but for a unit here or there.
-    let stop = interrupt::flag();
     let first = Session { device, config: &config, stop: &stop }.names()[0];
-    let (dataset, _) = datasets::prepare(&whole, &config, first)?;
+    let (dataset, _) = prepare(&whole, &config, first)?;
     if arguments.dry_run {
         return say(&dry_run::text(device, &config, &dataset, arguments.json)?);
     }
@@ -114,7 +120,7 @@ fn run_on<D: Device<Real = f32>>(
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
         (None, Some(directory)) => directory.clone(),
-        (None, None) => run_directory::next_free(&dataset.name)?,
+        (None, None) => next_free(&dataset.name)?,
     };
     if arguments.resume.is_none() {
         RunDirectory::create(&root, &config)?;
@@ -152,10 +158,10 @@ fn make_paths_absolute(config: &mut Config) {
     let absolute = |text: &str| std::path::absolute(text).map_or(text.to_string(), |path| path.display().to_string());
     if !config.data.dir.is_empty() {
         config.data.dir = absolute(&config.data.dir);
-    } else if let Some(directory) = std::env::var_os(datasets::DATA_VARIABLE).filter(|value| !value.is_empty()) {
+    } else if let Some(directory) = std::env::var_os(harmonia_data::DATA_VARIABLE).filter(|value| !value.is_empty()) {
         config.data.dir = absolute(&directory.to_string_lossy());
     }
-    if datasets::is_store(&config.data.dataset) {
+    if harmonia_data::is_store(&config.data.dataset) {
         config.data.dataset = absolute(&config.data.dataset);
     }
 }

@@ -1,9 +1,10 @@
 //! Progress of downloads, conversions and generators on stderr: a bar on a terminal, a line now and then elsewhere.
 
-use crate::datasets::convert::{Report, Watch};
-use crate::datasets::download::{Access, Progress, Stage};
-use crate::datasets::obtain::Context;
-use crate::units::bytes;
+use crate::cli::signals;
+use harmonia_data::download::{Access, Progress, Stage};
+use harmonia_data::obtain::Context;
+use harmonia_graph::units::bytes;
+use harmonia_graph::watch::{Report, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::io::IsTerminal;
@@ -30,7 +31,12 @@ pub fn with<R>(access: &Access, work: impl FnOnce(&Context) -> R) -> R {
         Report::Progress(what, done, total) => display.borrow_mut().show(what, done, total, false),
     };
     let note = |text: &str| display.borrow_mut().note(text);
-    let context = Context { access: access.clone(), download: &download, watch: Watch::new(&report), note: &note };
+    let context = Context {
+        access: access.clone(),
+        download: &download,
+        watch: Watch::new(&report, signals::stop()),
+        note: &note,
+    };
     let result = work(&context);
     display.borrow_mut().finish();
     result

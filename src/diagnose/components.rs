@@ -7,9 +7,9 @@
 //! order.
 
 use super::matrix::{self, Matrix};
-use crate::error::Result;
-use crate::graph::{Csr, Transition};
-use crate::interrupt;
+use harmonia_graph::error::Result;
+use harmonia_graph::graph::{Csr, Transition};
+use harmonia_graph::stop::Stop;
 use serde::Serialize;
 
 /// Components listed one by one.
@@ -64,7 +64,7 @@ impl Components {
     ///
     /// # Errors
     /// A stop was asked for.
-    pub fn of(transition: &Transition) -> Result<Components> {
+    pub fn of(transition: &Transition, stop: &Stop) -> Result<Components> {
         let matrix = Matrix::of(transition);
         let transposed = (!transition.is_symmetric()).then(|| Matrix::new(transition.transposed(), matrix.degree()));
         let nodes = matrix.nodes();
@@ -86,7 +86,7 @@ impl Components {
                 next += 1;
                 visited += 1;
                 if visited % PATIENCE == 0 {
-                    interrupt::check()?;
+                    stop.check()?;
                 }
                 let i = i as usize;
                 let read = transposed.iter().flat_map(|matrix| matrix.row(i));

@@ -8,14 +8,15 @@
 //!
 //! Invariant: sums are taken over fixed stretches that are added in order, so results do not depend on threads.
 
+use super::Options;
 use super::components::Components;
 use super::dense;
 use super::matrix::Matrix;
 use super::spectrum::Distinct;
-use super::{Options, Progress};
-use crate::error::Result;
-use crate::interrupt;
-use crate::seed::{Purpose, Stream};
+use harmonia_graph::error::Result;
+use harmonia_graph::seed::{Purpose, Stream};
+use harmonia_graph::stop::Stop;
+use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -92,7 +93,7 @@ impl Conditioning {
         matrix: &Matrix<'_>,
         components: &Components,
         options: &Options,
-        progress: &Progress<'_>,
+        watch: &Watch,
     ) -> Result<Conditioning> {
         let hops = options.hops;
         let mut exact = vec![0.0; hops * hops];
@@ -106,11 +107,12 @@ impl Conditioning {
             work += n * (entries * (t - 1) + n * t * (t + 1) / 2);
             n == 1 || work <= options.exact_work
         };
+        let stop = watch.stop();
         let cheap = order.iter().take_while(affordable).count();
         for (done, group) in order[..cheap].chunks(TASKS).enumerate() {
-            progress("walks from every node", (done * TASKS) as u64, cheap as u64);
+            watch.progress("walks from every node", (done * TASKS) as u64, cheap as u64);
             let parts: Result<Vec<Vec<f64>>> =
-                group.par_iter().map(|&c| exactly(matrix, components, c, hops)).collect();
+                group.par_iter().map(|&c| exactly(matrix, components, c, hops, stop)).collect();
             parts?.iter().for_each(|part| add(&mut exact, part));
             for &component in group {
                 exact_nodes += components.nodes(component).len();
@@ -122,10 +124,10 @@ impl Conditioning {
         } else {
             let states = options.memory / (8 * hops * matrix.nodes());
             match states {
-                LANES.. => estimated::<LANES>(matrix, &probed, options, progress)?,
-                4.. => estimated::<4>(matrix, &probed, options, progress)?,
-                2.. => estimated::<2>(matrix, &probed, options, progress)?,
-                _ => estimated::<1>(matrix, &probed, options, progress)?,
+                LANES.. => estimated::<LANES>(matrix, &probed, options, watch)?,
+                4.. => estimated::<4>(matrix, &probed, options, watch)?,
+                2.. => estimated::<2>(matrix, &probed, options, watch)?,
+                _ => estimated::<1>(matrix, &probed, options, watch)?,
             }
         };
         Ok(Conditioning::finish(matrix.nodes(), hops, exact_nodes, exact, &estimates))
@@ -197,7 +199,13 @@ impl Conditioning {
 }
 
 /// G of one component, over all its unit vectors.
-fn exactly(whole: &Matrix<'_>, components: &Components, component: usize, hops: usize) -> Result<Vec<f64>> {
+fn exactly(
+    whole: &Matrix<'_>,
+    components: &Components,
+    component: usize,
+    hops: usize,
+    stop: &Stop,
+) -> Result<Vec<f64>> {
     let n = components.nodes(component).len();
     if n == 1 {
         // The walk stays: every power is 1.
@@ -212,12 +220,12 @@ fn exactly(whole: &Matrix<'_>, components: &Components, component: usize, hops: 
         let mut states = vec![vec![[0.0; LANES]; n]; hops];
         let mut gram = vec![0.0; hops * hops];
         for block in blocks * task / tasks..blocks * (task + 1) / tasks {
-            interrupt::check()?;
+            stop.check()?;
             states[0].fill([0.0; LANES]);
             (0..LANES)
                 .filter(|lane| block * LANES + lane < n)
                 .for_each(|lane| states[0][block * LANES + lane][lane] = 1.0);
-            walk(&matrix, &inverse, &mut states, &|| ())?;
+            walk(&matrix, &inverse, &mut states, stop, &|| ())?;
             let pairs = pairs(&states);
             add(&mut gram, &pairs.iter().map(|lanes| lanes.iter().sum()).collect::<Vec<f64>>());
         }
@@ -234,7 +242,7 @@ fn estimated<const W: usize>(
     matrix: &Matrix<'_>,
     probed: &[bool],
     options: &Options,
-    progress: &Progress<'_>,
+    watch: &Watch,
 ) -> Result<Vec<Vec<f64>>> {
     /// Signs in a random word.
     const SIGNS: usize = 32;
@@ -254,9 +262,9 @@ fn estimated<const W: usize>(
             });
         });
         let step = std::cell::Cell::new(0);
-        walk(matrix, &inverse, &mut states, &|| {
+        walk(matrix, &inverse, &mut states, watch.stop(), &|| {
             step.set(step.get() + 1);
-            progress("random probes", (first / W * hops + step.get()) as u64, (probes.div_ceil(W) * hops) as u64);
+            watch.progress("random probes", (first / W * hops + step.get()) as u64, (probes.div_ceil(W) * hops) as u64);
         })?;
         let pairs = pairs(&states);
         let lanes = W.min(probes - first);
@@ -270,10 +278,11 @@ fn walk<const W: usize>(
     matrix: &Matrix<'_>,
     inverse: &[f64],
     states: &mut [Vec<[f64; W]>],
+    stop: &Stop,
     stepped: &dyn Fn(),
 ) -> Result<()> {
     for t in 1..states.len() {
-        interrupt::check()?;
+        stop.check()?;
         let (from, to) = states.split_at_mut(t);
         matrix.gather(inverse, &from[t - 1], &mut to[0]);
         stepped();

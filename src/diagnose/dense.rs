@@ -152,7 +152,7 @@ fn rotate(matrix: &mut [f64], vectors: &mut [f64], n: usize, p: usize, q: usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::{Purpose, Stream};
+    use harmonia_graph::seed::{Purpose, Stream};
 
     /// A few dozen roundings of numbers of size one.
     const TOLERANCE: f64 = 1e-12;

@@ -13,9 +13,9 @@
 use super::basis::{Basis, norm};
 use super::dense;
 use super::matrix::Matrix;
-use crate::error::Result;
-use crate::interrupt;
-use crate::seed::Stream;
+use harmonia_graph::error::Result;
+use harmonia_graph::seed::Stream;
+use harmonia_graph::stop::Stop;
 use rayon::prelude::*;
 
 /// A new direction shorter than this is rounding: the space is closed under S, whose norm is 1.
@@ -65,6 +65,7 @@ pub(super) fn ends(
     known: &[Vec<f64>],
     limits: Limits,
     start: Stream,
+    stop: &Stop,
     progress: &dyn Fn(usize),
 ) -> Result<Ends> {
     let size = known[0].iter().filter(|value| **value != 0.0).count();
@@ -83,7 +84,7 @@ pub(super) fn ends(
     let mut projected = vec![0.0; most * most];
     let (mut count, mut products, mut restarts, mut beta) = (0, 0, 0, norm(&vector));
     loop {
-        interrupt::check()?;
+        stop.check()?;
         vector.par_iter_mut().for_each(|value| *value /= beta);
         basis.set(ahead + count, &vector, 1.0);
         vector = operator.apply(vector);

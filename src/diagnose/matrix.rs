@@ -4,8 +4,8 @@
 //! symmetric matrix S = D^-1/2 A D^-1/2, which has the same eigenvalues. Invariant: a row is summed in the order of its
 //! entries, so results do not depend on threads.
 
-use crate::array::Array;
-use crate::graph::{Csr, Transition};
+use harmonia_graph::array::Array;
+use harmonia_graph::graph::{Csr, Transition};
 use rayon::prelude::*;
 
 /// Rows of a task: some hundred microseconds of work on common graphs.

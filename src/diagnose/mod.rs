@@ -20,18 +20,16 @@ pub mod spectral;
 pub mod spectrum;
 mod text;
 
-use crate::error::{Error, Result};
-use crate::graph::{Graph, Transition, Walk};
 pub use components::{ComponentSize, ComponentSummary, Components};
 pub use conditioning::{Conditioning, Estimate, Independence, Verdict};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::{Graph, Transition, Walk};
+use harmonia_graph::watch::Watch;
 pub use horizon::{Bracket, Decay, Distance, Horizon, Interval, Modes};
 use matrix::Matrix;
 use serde::Serialize;
 pub use spectral::{Reading, Response, Responses};
 pub use spectrum::{Distinct, End, Spectrum};
-
-/// Hears (what, done, of how much).
-pub type Progress<'a> = dyn Fn(&str, u64, u64) + 'a;
 
 /// epsilon where nothing else is said.
 pub const DEFAULT_EPSILON: f64 = 0.01;
@@ -144,19 +142,19 @@ pub struct Diagnosis {
 ///
 /// # Errors
 /// Options out of range, a graph without nodes, or a stop that was asked for.
-pub fn diagnose(graph: &Graph, walk: Walk, options: &Options, progress: &Progress<'_>) -> Result<Diagnosis> {
+pub fn diagnose(graph: &Graph, walk: Walk, options: &Options, watch: &Watch) -> Result<Diagnosis> {
     options.check()?;
     if graph.nodes() == 0 {
         return Err(Error::Data("a graph without nodes has no walk to diagnose".into()));
     }
-    progress("components", 0, 0);
+    watch.progress("components", 0, 0);
     let transition = Transition::new(graph, walk);
-    let components = Components::of(&transition)?;
+    let components = Components::of(&transition, watch.stop())?;
     let matrix = Matrix::of(&transition);
-    let conditioning = Conditioning::of(&matrix, &components, options, progress)?;
+    let conditioning = Conditioning::of(&matrix, &components, options, watch)?;
     let reversible = transition.is_symmetric();
     let spectrum = match reversible {
-        true => Some(Spectrum::of(&matrix, &components, options, progress)?),
+        true => Some(Spectrum::of(&matrix, &components, options, watch)?),
         false => None,
     };
     let alternating = components.bipartite() > 0;
@@ -197,11 +195,11 @@ const WARNING_WORK: u64 = 2_000_000_000;
 ///
 /// # Errors
 /// A stop was asked for.
-pub fn hop_warning(graph: &Graph, walk: Walk, hops: usize, progress: &Progress<'_>) -> Result<Option<String>> {
+pub fn hop_warning(graph: &Graph, walk: Walk, hops: usize, watch: &Watch) -> Result<Option<String>> {
     let options = Options { hops, probes: WARNING_PROBES, exact_work: WARNING_WORK, ..Options::default() };
     let transition = Transition::new(graph, walk);
-    let components = Components::of(&transition)?;
-    let conditioning = Conditioning::of(&Matrix::of(&transition), &components, &options, progress)?;
+    let components = Components::of(&transition, watch.stop())?;
+    let conditioning = Conditioning::of(&Matrix::of(&transition), &components, &options, watch)?;
     Ok(conditioning.warning())
 }
 

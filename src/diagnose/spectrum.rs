@@ -4,15 +4,16 @@
 //! Invariant: the known modes (eigenvalue 1 of every component, -1 of every bipartite one) are taken out by what the
 //! graph is, never by how close a computed number comes to +-1.
 
+use super::Options;
 use super::components::{Components, Rows};
 use super::dense;
 use super::horizon::{Interval, Modes};
 use super::lanczos::{self, Ends, Limits};
 use super::matrix::Matrix;
-use super::{Options, Progress};
-use crate::error::Result;
-use crate::interrupt;
-use crate::seed::{Purpose, Stream};
+use harmonia_graph::error::Result;
+use harmonia_graph::seed::{Purpose, Stream};
+use harmonia_graph::stop::Stop;
+use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -86,31 +87,34 @@ impl Spectrum {
         matrix: &Matrix<'_>,
         components: &Components,
         options: &Options,
-        progress: &Progress<'_>,
+        watch: &Watch,
     ) -> Result<Spectrum> {
+        let stop = watch.stop();
         let order = components.by_size();
         let dense = densely(&order, components, options.dense_nodes);
         let (small, large) = order.split_at(dense);
         let mut found = Found::default();
         for (done, group) in small.chunks(GROUP).enumerate() {
-            interrupt::check()?;
-            progress("eigenvalues of small components", (done * GROUP) as u64, small.len() as u64);
+            stop.check()?;
+            watch.progress("eigenvalues of small components", (done * GROUP) as u64, small.len() as u64);
             let all: Vec<Vec<f64>> = group.par_iter().map(|&c| all_eigenvalues(matrix, components, c)).collect();
             found.modes.exact.extend(all.into_iter().flatten());
         }
         let medium = large.partition_point(|&component| components.nodes(component).len() < SIDE_BY_SIDE);
         let (medium, large) = large.split_at(medium);
         for (done, group) in medium.chunks(GROUP).enumerate() {
-            progress("ends of the spectrum", (done * GROUP) as u64, medium.len() as u64);
-            let ends: Result<Vec<Ends>> =
-                group.par_iter().map(|&component| search(matrix, components, component, options, &|_, _| ())).collect();
+            watch.progress("ends of the spectrum", (done * GROUP) as u64, medium.len() as u64);
+            let ends: Result<Vec<Ends>> = group
+                .par_iter()
+                .map(|&component| search(matrix, components, component, options, stop, &|_, _| ()))
+                .collect();
             ends?.into_iter().for_each(|ends| found.add(ends));
         }
         for &component in large {
             let size = components.nodes(component).len();
             let what = format!("ends of the spectrum of {size} nodes");
-            let ends = search(matrix, components, component, options, &|done, most| {
-                progress(&what, done as u64, most as u64);
+            let ends = search(matrix, components, component, options, stop, &|done, most| {
+                watch.progress(&what, done as u64, most as u64);
             })?;
             found.add(ends);
         }
@@ -158,6 +162,7 @@ fn search(
     components: &Components,
     component: usize,
     options: &Options,
+    stop: &Stop,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Ends> {
     let start = Stream::new(options.seed, Purpose::DiagnoseStart, component as u32);
@@ -167,7 +172,7 @@ fn search(
         let work = matrix.entries() + 4 * basis * matrix.nodes();
         let products = options.products.unwrap_or((PRODUCT_WORK / work).clamp(PRODUCTS[0], PRODUCTS[1]));
         let limits = Limits { basis, products, tolerance: options.tolerance };
-        lanczos::ends(matrix, known, limits, start, &|done| progress(done, products))
+        lanczos::ends(matrix, known, limits, start, stop, &|done| progress(done, products))
     };
     // A component that is most of the graph is searched in place: its vectors are zero elsewhere and stay so.
     if members.len() > whole.nodes() / 2 {

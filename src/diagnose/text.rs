@@ -1,7 +1,7 @@
 //! A diagnosis in words: one line a number, each with what it means for whoever reads hop weights.
 
 use super::{Bracket, Decay, Diagnosis, Estimate, Horizon, Verdict};
-use crate::units::thousands;
+use harmonia_graph::units::thousands;
 use std::fmt::{self, Write};
 
 /// Relative width below which two bounds are shown as one number.

@@ -5,9 +5,9 @@
 //! is explained from its neighbourhood. Invariant: at every walk length the weights sum to that of the start, because rows
 //! of M sum to one.
 
-use crate::device::cpu::request::{Cache, request};
-use crate::error::{Error, Result};
-use crate::graph::{Csr, Direction, Graph, Walk, walk_row};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::{Csr, Direction, Graph, Walk, walk_row};
+use harmonia_graph::simd::{Cache, request};
 use rayon::prelude::*;
 use std::collections::HashSet;
 
@@ -160,7 +160,7 @@ impl Ball {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Transition;
+    use harmonia_graph::graph::Transition;
 
     /// M^t rows by dense products.
     fn dense_rows(graph: &Graph, walk: Walk, start: &[usize], hops: usize) -> Vec<Vec<f64>> {

@@ -6,10 +6,10 @@
 
 use super::Factors;
 use super::factors::LANES;
-use crate::datasets::Features;
-use crate::error::{Error, Result};
-use crate::files;
-use crate::npy::{self, Element, Npy};
+use harmonia_graph::dataset::Features;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
+use harmonia_graph::npy::{self, Element, Npy};
 use rayon::prelude::*;
 use std::path::Path;
 

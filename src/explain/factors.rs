@@ -4,12 +4,14 @@
 //! f_k, the last as exact lines over pieces. Which experts a feature uses is decided in f32, as training decides it, so
 //! that a near tie cannot fall differently here.
 
-use crate::datasets::Features;
-use crate::device::cpu::{Cpu, hop_weights, simd};
+use crate::architecture::Layout;
+use crate::device::cpu::{Cpu, hop_weights};
 use crate::device::{Device, Routing};
-use crate::error::{Error, Result};
 use crate::knots::{Combination, Tables, count_below};
-use crate::model::{FittedModel, Layout};
+use crate::model::FittedModel;
+use harmonia_graph::dataset::Features;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::simd::simd;
 use std::ops::Range;
 
 /// Nodes whose responses are looked up together.
@@ -55,7 +57,7 @@ impl Factors {
         };
         let gates: Vec<f64> = routing.iter().enumerate().map(gate).collect();
         let mut theta = vec![0.0; a.hops * a.features];
-        hop_weights::forward(&mut theta, &parameters[layout.hop_logits.clone()], a);
+        hop_weights::weights(&mut theta, &parameters[layout.hop_logits.clone()], a);
         let mut tables = Tables::default();
         tables.compile(&routing, &gates, &parameters, layout);
         let bends = |combination: &Combination<f64>| {

@@ -7,13 +7,14 @@
 use super::Factors;
 use crate::batch::{Batches, Reach};
 use crate::config::Monb;
-use crate::datasets::{Dataset, Level};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::error::{Error, Result};
-use crate::graph::NodeWeights;
-use crate::interrupt;
-use crate::model::{FittedModel, Plan, Randomness, Resident, Space};
+use crate::model::{FittedModel, Randomness, Resident};
+use crate::plan::{Plan, Space};
+use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::NodeWeights;
+use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub struct Importance {
 }
 
 impl Importance {
-    /// Measures on some units. `dataset` has its features as the model sees them; `centre`: c_k, d values; `progress` hears
+    /// Measures on some units. `dataset` has its features as the model sees them; `centre`: c_k, d values; `watch` hears
     /// how many features are done.
     ///
     /// # Errors
@@ -43,7 +44,7 @@ impl Importance {
         dataset: &Dataset,
         units: &[u32],
         centre: &[f64],
-        progress: &dyn Fn(usize),
+        watch: &Watch,
     ) -> Result<Importance> {
         if units.is_empty() {
             return Err(Error::Data("importance needs at least one unit to be measured on".into()));
@@ -52,7 +53,7 @@ impl Importance {
         let mut found = Importance { units: units.len(), size: vec![0.0; d], mean: vec![0.0; d] };
         match dataset.level {
             Level::Graph => found.of_graphs(factors, dataset, model, units, centre),
-            Level::Node => found.of_nodes(model, factors, dataset, units, centre, progress)?,
+            Level::Node => found.of_nodes(model, factors, dataset, units, centre, watch)?,
         }
         let count = units.len() as f64;
         found.size.iter_mut().chain(&mut found.mean).for_each(|sum| *sum /= count);
@@ -67,15 +68,15 @@ impl Importance {
         dataset: &Dataset,
         units: &[u32],
         centre: &[f64],
-        progress: &dyn Fn(usize),
+        watch: &Watch,
     ) -> Result<()> {
         let device = Cpu::<f32>::new();
         let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return Ok(()) };
         let width = (ELEMENTS / dataset.graph.nodes().max(1)).clamp(1, factors.features());
         let all: Vec<usize> = (0..factors.features()).collect();
         for columns in all.chunks(width) {
-            interrupt::check()?;
-            progress(columns[0]);
+            watch.check()?;
+            watch.progress("importance of features", columns[0] as u64, all.len() as u64);
             let part = model.with_features(columns)?;
             let features = Arc::new(dataset.features.columns(columns));
             let mut batch = Batches::with(dataset, Reach::Walk(Arc::clone(&transition))).whole(&[]);

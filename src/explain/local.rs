@@ -12,10 +12,10 @@
 use super::factors::LANES;
 use super::pass::Pass;
 use super::{Ball, Factors, Steps, Term, Top, ranking};
-use crate::datasets::{Dataset, Level};
-use crate::device::cpu::simd;
-use crate::error::{Error, Result};
 use crate::model::FittedModel;
+use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::simd::simd;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -2,8 +2,7 @@
 //!
 //! [`Factors`] are what a model multiplies. One prediction is a [`Case`]: the [`Ball`] of nodes it can see, and its sum by
 //! feature, source node and walk length. [`Importance`] is what features add over many units, a [`Shape`] is a response as
-//! its knots, [`experts`] and [`stability`] look at routing and at other seeds, and a [`Run`] is a run directory opened to
-//! be read.
+//! its knots, [`experts`] and [`stability`] look at routing and at other seeds.
 
 mod ball;
 pub mod centre;
@@ -11,10 +10,8 @@ pub mod experts;
 mod factors;
 mod global;
 mod local;
-mod names;
 mod pass;
 mod propagated;
-mod run;
 mod shapes;
 pub mod stability;
 mod top;
@@ -23,7 +20,5 @@ pub use ball::{Ball, Steps};
 pub use factors::Factors;
 pub use global::{Importance, ranking};
 pub use local::{By, Case, Edit, Explanation, Score, Target};
-pub use names::Names;
-pub use run::{Run, members, saved_layers};
 pub use shapes::{BINS, Distribution, Shape, Units};
 pub use top::{Term, Top};

@@ -2,9 +2,9 @@
 
 use super::factors::{Block, LANES};
 use super::local::Case;
-use crate::datasets::Values;
-use crate::device::cpu::request::{Cache, request};
-use crate::device::cpu::simd;
+use harmonia_graph::dataset::Values;
+use harmonia_graph::simd::simd;
+use harmonia_graph::simd::{Cache, request};
 use rayon::prelude::*;
 use std::ops::Range;
 

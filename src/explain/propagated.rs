@@ -3,12 +3,13 @@
 use super::local::Case;
 use crate::batch::{Batch, Reach};
 use crate::config::Monb;
-use crate::datasets::{Features, Level};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::error::Result;
-use crate::graph::{Transition, Walk};
-use crate::model::{Plan, Resident, Space};
+use crate::model::Resident;
+use crate::plan::{Plan, Space};
+use harmonia_graph::dataset::{Features, Level};
+use harmonia_graph::error::Result;
+use harmonia_graph::graph::{Transition, Walk};
 use rayon::prelude::*;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Every response f_k as the finite list of knots it is, and how often the data take which values.
 
 use super::Factors;
-use crate::datasets::{Features, Scaling};
+use harmonia_graph::dataset::{Features, Scaling};
 use rayon::prelude::*;
 
 /// A piecewise-linear function, exact: lines between knots and beyond them.

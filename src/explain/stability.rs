@@ -1,6 +1,7 @@
 //! Do models of other seeds say the same? Rank correlation of importances, and the spread of effects.
 
-use super::{Factors, Run, Shape, Units};
+use super::{Factors, Shape, Units};
+use harmonia_graph::dataset::Scaling;
 
 /// Spearman's rank correlation, ties at their mean rank; none where either side is constant.
 pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -44,17 +45,28 @@ struct Effect<'a> {
 /// Points of a band.
 const GRID: usize = 41;
 
-/// Effects of feature k over several runs, each centred by itself: equally spaced x over `range`, in the units of the data,
-/// and a band an output.
-pub fn bands(runs: &[Run], centres: &[Vec<f64>], k: usize, [low, high]: [f64; 2]) -> (Vec<f64>, Vec<Band>) {
+/// One of several models that are compared.
+#[derive(Clone, Copy)]
+pub struct Compared<'a> {
+    /// What it multiplies.
+    pub factors: &'a Factors,
+    /// What is done to features before it sees them.
+    pub scaling: Option<&'a Scaling>,
+    /// Mean of its responses.
+    pub centres: &'a [f64],
+}
+
+/// Effects of feature k over several models, each centred by itself: equally spaced x over `range`, in the units of the
+/// data, and one band per output.
+pub fn bands(models: &[Compared<'_>], k: usize, [low, high]: [f64; 2]) -> (Vec<f64>, Vec<Band>) {
     let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
-    let effects: Vec<Effect<'_>> = (runs.iter().zip(centres))
-        .map(|(run, centres)| {
-            let shape = Shape::of(&run.factors, k).in_units(Units::of(run.model.scaling.as_ref(), k));
-            Effect { factors: &run.factors, shape, centre: centres[k] }
+    let effects: Vec<Effect<'_>> = (models.iter())
+        .map(|model| {
+            let shape = Shape::of(model.factors, k).in_units(Units::of(model.scaling, k));
+            Effect { factors: model.factors, shape, centre: model.centres[k] }
         })
         .collect();
-    let outputs = runs.first().map_or(0, |run| run.factors.outputs());
+    let outputs = models.first().map_or(0, |model| model.factors.outputs());
     let bands = (0..outputs).map(|output| Band::of(&effects, k, output, &x)).collect();
     (x, bands)
 }

@@ -22,8 +22,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::device::Real;
-use crate::model::Layer;
+use crate::architecture::Layer;
+use crate::real::Real;
 use std::cmp::Ordering;
 
 /// One expert, compiled. Piece p holds all finite x with exactly p thresholds below x (`threshold < x`).

@@ -7,9 +7,9 @@
 //! nodes.
 
 use super::pieces::{Pieces, Scratch};
-use crate::device::Real;
-use crate::device::cpu::simd;
-use crate::model::Layout;
+use crate::architecture::Layout;
+use crate::real::Real;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
 /// Features a task handles at least.

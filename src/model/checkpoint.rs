@@ -1,9 +1,9 @@
 //! Named tensors in a safetensors file, plus one JSON document as its metadata.
 
-use super::Layout;
-use crate::device::Real;
-use crate::error::{Error, Result};
-use crate::files;
+use crate::architecture::Layout;
+use crate::real::Real;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use std::collections::{BTreeMap, HashMap};

@@ -1,18 +1,19 @@
-//! A trained model as a library user sees it: fit, predict, save, load.
+//! A trained model as a library user sees it: predict, save, load.
 
-use super::{Architecture, Checkpoint, Layout, Plan, Resident};
+use super::{Checkpoint, Resident};
+use crate::architecture::{Architecture, Layout};
 use crate::batch::Batches;
-use crate::config::{Config, Engine};
-use crate::datasets::{Dataset, Objective, Scaling};
+use crate::config::Engine;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::error::{Error, Result};
-use crate::graph::Walk;
-use crate::train::{RunName, Session, Silent};
+use crate::loss::Objective;
+use crate::plan::Plan;
+use harmonia_graph::dataset::{Dataset, Scaling};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::Walk;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// What is needed to use parameters; stored beside them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,25 +49,6 @@ pub struct FittedModel {
     pub objective: Objective,
     /// What is done to features before the model sees them.
     pub scaling: Option<Scaling>,
-}
-
-/// Trains on the CPU with the settings' first seed and returns the model of the best epoch. Writes no files.
-///
-/// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not
-/// apply. Threads are those of the current rayon pool.
-///
-/// # Errors
-/// Settings or data that do not fit, or training that diverges.
-pub fn fit(dataset: &Dataset, config: &Config) -> Result<FittedModel> {
-    config.check()?;
-    dataset.check()?;
-    dataset.check_split(&dataset.split)?;
-    let stop = AtomicBool::new(false);
-    let session = Session { device: &Cpu::new(), config, stop: &stop };
-    let name = RunName { seed: config.run.seed, fold: None };
-    let (_, parameters) = session.run_one(dataset, None, name, None, &mut Silent)?;
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    Ok(FittedModel { layout, parameters, walk: config.walk, objective: dataset.labels.objective(), scaling: None })
 }
 
 impl FittedModel {

@@ -18,30 +18,10 @@
 //! A readout that starts at zero starts from "no opinion": the first logits are the intercept alone instead of the sum
 //! of d random responses, which the small learning rates would spend a hundred epochs undoing.
 
-use super::{HopWeights, Layer, Layout};
-use crate::device::Real;
-use crate::seed::{Purpose, Stream};
-use serde::{Deserialize, Serialize};
-
-/// The choices that are open.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Initialisation {
-    /// Factor on the readout's usual start; 0 starts from the intercept alone.
-    pub readout_scale: f64,
-    /// Hop logits start at 1 + hop_growth * t.
-    pub hop_growth: f64,
-    /// psi(1) - psi(0) of each expert's bases, root mean square; 0 leaves experts uncalibrated.
-    pub response_slope: f64,
-    /// psi(0) of calibrated experts.
-    pub response_level: f64,
-}
-
-impl Default for Initialisation {
-    fn default() -> Self {
-        Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3 }
-    }
-}
+use crate::architecture::{HopWeights, Layer, Layout};
+use crate::config::Initialisation;
+use crate::real::Real;
+use harmonia_graph::seed::{Purpose, Stream};
 
 /// Fresh parameters; the same seed gives the same ones.
 pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisation, seed: u64) -> Vec<T> {
@@ -128,7 +108,7 @@ fn hop_logit(t: usize, growth: f64, hops: usize, mode: HopWeights) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Architecture;
+    use crate::architecture::Architecture;
 
     #[test]
     fn each_group_starts_as_documented() {

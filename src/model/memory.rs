@@ -1,13 +1,13 @@
 //! How much memory training will take, buffer by buffer, before any of it is allocated.
 
-use super::{Layout, Plan, Space};
+use crate::architecture::Layout;
 use crate::config::Config;
-use crate::datasets::{Dataset, Level, Objective, Values};
 use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::graph::Transition;
-use std::collections::BTreeSet;
-use std::ops::Range;
+use crate::loss::Objective;
+use crate::plan::{BatchSizes, Plan, Space};
+use harmonia_graph::dataset::{Dataset, Level, Values};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::Transition;
 
 /// Kept free beside the plan: work space of cuBLAS, code of kernels, and what a pool of memory rounds up.
 const RESERVE: usize = 256 << 20;
@@ -18,56 +18,6 @@ pub struct MemoryPlan {
     pub host: Vec<(&'static str, usize)>,
     /// (buffer, bytes) of what the device allocates: of its own memory, or of the host's too.
     pub device: Vec<(&'static str, usize)>,
-}
-
-/// What is resident at once, at most.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchSizes {
-    /// Nodes.
-    pub nodes: usize,
-    /// Entries of their matrix.
-    pub entries: usize,
-    /// Rows of their logits.
-    pub rows: usize,
-    /// Non-zeros of their features, where those are kept as sparse rows; else 0.
-    pub nonzeros: usize,
-}
-
-impl BatchSizes {
-    /// The largest training step and the validation graphs beside it, or the largest graph alone.
-    pub fn largest(dataset: &Dataset, batch_size: usize) -> Self {
-        let adjacency = dataset.graph.adjacency();
-        let row_ptr = match dataset.features.values() {
-            Values::Sparse(sparse) => Some(&sparse.row_ptr),
-            Values::Dense(_) | Values::Half(_) => None,
-        };
-        let between = |ptr: &[u64], nodes: Range<usize>| (ptr[nodes.end] - ptr[nodes.start]) as usize;
-        let nonzeros = |nodes: Range<usize>| row_ptr.map_or(0, |ptr| between(ptr, nodes));
-        if dataset.graphs() == 1 {
-            let nodes = dataset.graph.nodes();
-            let (entries, nonzeros) = (adjacency.entries(), nonzeros(0..nodes));
-            return BatchSizes { nodes, entries, rows: dataset.units(), nonzeros };
-        }
-        let nodes_of = |graph: &usize| dataset.graph_nodes(*graph).len();
-        let entries_of = |graph: &usize| between(&adjacency.row_ptr, dataset.graph_nodes(*graph));
-        let nonzeros_of = |graph: &usize| nonzeros(dataset.graph_nodes(*graph));
-        let held = |units: &[u32]| {
-            let graphs: BTreeSet<usize> = units.iter().map(|&unit| dataset.graph_of(unit as usize)).collect();
-            graphs.into_iter().collect::<Vec<_>>()
-        };
-        let (train, valid) = (held(&dataset.split.train), held(&dataset.split.valid));
-        let step = if batch_size == 0 { train.len() } else { batch_size.min(train.len()) };
-        let most = |size: &dyn Fn(&usize) -> usize| {
-            // The worst batch has the largest graphs.
-            let mut sizes: Vec<usize> = train.iter().map(size).collect();
-            sizes.sort_unstable_by(|a, b| b.cmp(a));
-            let resident = sizes[..step].iter().sum::<usize>() + valid.iter().map(size).sum::<usize>();
-            resident.max((0..dataset.graphs()).map(|graph| size(&graph)).max().unwrap_or(0))
-        };
-        let (nodes, entries, nonzeros) = (most(&nodes_of), most(&entries_of), most(&nonzeros_of));
-        let rows = if dataset.level == Level::Node { nodes } else { step + valid.len() };
-        BatchSizes { nodes, entries, rows, nonzeros }
-    }
 }
 
 /// Bytes of a copy of sparse features by rows and by columns, at most. Columns are cut into segments, each with two offsets
@@ -91,7 +41,7 @@ impl MemoryPlan {
             ("walk", walk(dataset.graph.nodes(), dataset.graph.adjacency().entries())),
             ("best parameters", layout.len() * float),
         ];
-        let codes = if dataset.labels.objective() == Objective::Softmax { 1 } else { a.outputs };
+        let codes = if Objective::of(&dataset.labels) == Objective::Softmax { 1 } else { a.outputs };
         let plan = Plan::new(config, dataset, layout);
         let states = config.engine.states.bytes();
         let mut on_device = vec![

@@ -4,13 +4,14 @@
 //! into dH and then into dF in place, so training keeps two n x d matrices for any number of hops. In class space they
 //! are F, which turns into dF, and T states of n x L. Which space, and how F is evaluated, is the [`Plan`]'s choice.
 
-use super::profile::timed;
-use super::{Layout, Plan, Profile, Space};
+use super::profile::Timed;
+use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::Monb;
-use crate::datasets::Values;
 use crate::device::{Device, Dropout, Responses, Routing};
-use crate::error::{Error, Result};
+use crate::plan::{Plan, Space};
+use harmonia_graph::dataset::Values;
+use harmonia_graph::error::{Error, Result};
 
 /// What makes a training pass differ from a plain one.
 pub struct Randomness<D: Device> {
@@ -29,7 +30,7 @@ impl<D: Device> Randomness<D> {
 
 /// Buffers for passes over batches of one size.
 pub struct Pass<'a, D: Device> {
-    device: &'a D,
+    ops: Timed<'a, D>,
     layout: &'a Layout,
     nodes: usize,
     rows: usize,
@@ -43,7 +44,6 @@ pub struct Pass<'a, D: Device> {
     states: States<D>,
     logits: D::Buffer,   // rows x L
     d_logits: D::Buffer, // rows x L
-    profile: Option<Profile>,
 }
 
 /// What is carried along walks.
@@ -66,7 +66,7 @@ impl<'a, D: Device> Pass<'a, D> {
             Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
         let classes = plan.space == Space::Classes;
         Ok(Pass {
-            device,
+            ops: Timed::new(device),
             layout,
             nodes: batch.nodes(),
             rows: batch.rows(),
@@ -84,7 +84,6 @@ impl<'a, D: Device> Pass<'a, D> {
             },
             logits: device.zeros(batch.rows() * a.outputs)?,
             d_logits: device.zeros(batch.rows() * a.outputs)?,
-            profile: None,
         })
     }
 
@@ -103,33 +102,27 @@ impl<'a, D: Device> Pass<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<&D::Buffer> {
-        let (device, layout) = (self.device, self.layout);
+        let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, hop_weights, knots, responses, states, logits, profile, .. } = self;
-        timed(profile, "route_forward", || device.route_forward(routing, parameters, noise, layout))?;
-        timed(profile, "hop_weights_forward", || device.hop_weights_forward(hop_weights, parameters, layout))?;
+        let Pass { routing, hop_weights, knots, responses, states, logits, ops, .. } = self;
+        ops.route_forward(routing, parameters, noise, layout)?;
+        ops.hop_weights_forward(hop_weights, parameters, layout)?;
         match knots {
             Some(knots) => {
-                timed(profile, "knots_compile", || device.knots_compile(knots, routing, parameters, layout))?;
-                timed(profile, "knots_forward", || device.knots_forward(responses, knots, inputs, dropout, layout))?;
+                ops.knots_compile(knots, routing, parameters, layout)?;
+                ops.knots_forward(responses, knots, inputs, dropout, layout)?;
             }
-            None => timed(profile, "monb_forward", || {
-                device.monb_forward(responses, inputs, routing, parameters, dropout, layout)
-            })?,
+            None => ops.monb_forward(responses, inputs, routing, parameters, dropout, layout)?,
         }
         match states {
             States::Classes(hops) => {
-                timed(profile, "project_forward", || {
-                    device.project_forward(hops, responses, hop_weights, parameters, inputs, layout)
-                })?;
-                timed(profile, "walk_forward", || device.walk_forward(logits, hops, parameters, inputs, layout))?;
+                ops.project_forward(hops, responses, hop_weights, parameters, inputs, layout)?;
+                ops.walk_forward(logits, hops, parameters, inputs, layout)?;
             }
             States::Features(state) => {
                 let found = dense(responses)?;
-                timed(profile, "propagate_forward", || device.propagate_forward(state, found, hop_weights, inputs))?;
-                timed(profile, "readout_forward", || {
-                    device.readout_forward(logits, state, parameters, inputs, layout)
-                })?;
+                ops.propagate_forward(state, found, hop_weights, inputs)?;
+                ops.readout_forward(logits, state, parameters, inputs, layout)?;
             }
         }
         Ok(&self.logits)
@@ -140,8 +133,8 @@ impl<'a, D: Device> Pass<'a, D> {
     /// # Errors
     /// The device failed.
     pub fn loss(&mut self, inputs: &D::Inputs) -> Result<f64> {
-        let Pass { device, d_logits, logits, profile, .. } = self;
-        timed(profile, "loss", || device.loss(d_logits, logits, inputs))
+        let Pass { ops, d_logits, logits, .. } = self;
+        ops.loss(d_logits, logits, inputs)
     }
 
     /// Adds the gradient of the loss, after `forward` and `loss` with the same arguments. H is gone afterwards.
@@ -155,64 +148,36 @@ impl<'a, D: Device> Pass<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<()> {
-        let (device, layout) = (self.device, self.layout);
+        let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, profile, .. } =
-            self;
+        let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, ops, .. } = self;
         match states {
             States::Classes(hops) => {
                 let d_theta = &mut *d_hop_weights;
-                timed(profile, "walk_backward", || device.walk_backward(gradient, hops, d_logits, inputs, layout))?;
-                timed(profile, "project_backward", || {
-                    device.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)
-                })?;
+                ops.walk_backward(gradient, hops, d_logits, inputs, layout)?;
+                ops.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
             }
             States::Features(state) => {
                 let Responses::Dense(found) = responses else { return Err(sparse_features()) };
-                timed(profile, "readout_backward", || {
-                    device.readout_backward(gradient, state, d_logits, parameters, inputs, layout)
-                })?;
-                timed(profile, "propagate_backward", || {
-                    device.propagate_backward(state, d_hop_weights, found, hop_weights, inputs)
-                })?;
+                ops.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
+                ops.propagate_backward(state, d_hop_weights, found, hop_weights, inputs)?;
                 // F is of no more use: what follows reads the gradient in its place.
                 std::mem::swap(found, state);
             }
         }
-        timed(profile, "hop_weights_backward", || {
-            device.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)
-        })?;
+        ops.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)?;
         match knots {
-            Some(knots) => timed(profile, "knots_backward", || {
-                device.knots_backward(gradient, d_gates, responses, knots, inputs, routing, parameters, dropout, layout)
-            })?,
-            None => timed(profile, "monb_backward", || {
-                device.monb_backward(gradient, d_gates, responses, inputs, routing, parameters, dropout, layout)
-            })?,
+            Some(knots) => {
+                ops.knots_backward(gradient, d_gates, responses, knots, inputs, routing, parameters, dropout, layout)?
+            }
+            None => ops.monb_backward(gradient, d_gates, responses, inputs, routing, parameters, dropout, layout)?,
         }
-        timed(profile, "route_backward", || {
-            device.route_backward(gradient, d_gates, routing, parameters, noise, layout)
-        })
+        ops.route_backward(gradient, d_gates, routing, parameters, noise, layout)
     }
 
-    /// Adds up the time of every op from now on, from nothing; see [`Profile`] for what it tells on which device.
-    pub fn profile(&mut self) {
-        self.profile = Some(Profile::default());
-    }
-
-    /// What was added up since [`Pass::profile`]; adding up ends.
-    pub fn take_profile(&mut self) -> Option<Profile> {
-        self.profile.take()
-    }
-
-    /// Goes on adding to the profile of another pass.
-    pub(crate) fn resume_profile(&mut self, profile: Option<Profile>) {
-        self.profile = profile;
-    }
-
-    /// Runs an op that is not the pass's own, such as an update of parameters, as a part of the profile.
-    pub(crate) fn timed<R>(&mut self, op: &'static str, work: impl FnOnce() -> R) -> R {
-        timed(&mut self.profile, op, work)
+    /// The ops, with the profile that is kept of them: for updates of parameters, which are no part of a pass.
+    pub fn ops(&mut self) -> &mut Timed<'a, D> {
+        &mut self.ops
     }
 
     /// Logits (rows x L) of the last `forward`.

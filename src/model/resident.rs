@@ -1,9 +1,11 @@
 //! A batch on the device together with buffers of its size: what training steps and predictions run on.
 
-use super::{Layout, Pass, Plan, Randomness};
+use super::{Pass, Randomness};
+use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::device::Device;
-use crate::error::Result;
+use crate::plan::Plan;
+use harmonia_graph::error::Result;
 
 /// A batch made resident.
 pub struct Resident<'a, D: Device> {
@@ -37,14 +39,14 @@ impl<'a, D: Device> Resident<'a, D> {
     pub fn replaced(self, batch: Batch) -> Result<Self> {
         let Resident { device, layout, plan, inputs, mut pass, .. } = self;
         drop(inputs);
-        let profile = pass.take_profile();
+        let profile = pass.ops().take_profile();
         let kept = pass.fits(&batch).then_some(pass);
         let inputs = device.inputs(&batch, plan)?;
         let mut pass = match kept {
             Some(pass) => pass,
             None => Pass::new(device, layout, plan, &batch, &inputs)?,
         };
-        pass.resume_profile(profile);
+        pass.ops().resume_profile(profile);
         Ok(Resident { device, layout, plan, batch, inputs, pass })
     }
 

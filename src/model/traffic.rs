@@ -8,9 +8,12 @@
 //! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are
 //! named as in a [`super::Profile`].
 
-use super::{Layout, Plan, Space};
-use crate::config::{Monb, States};
-use crate::datasets::{Dataset, Level, Objective, Values};
+use crate::architecture::Layout;
+use crate::config::States;
+use crate::device::Op;
+use crate::loss::Objective;
+use crate::plan::Plan;
+use harmonia_graph::dataset::{Dataset, Level, Values};
 
 /// Bytes of a float, and of an index.
 const WORD: f64 = 4.0;
@@ -21,7 +24,7 @@ const OFFSET: f64 = 8.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
     /// The op.
-    pub op: &'static str,
+    pub op: Op,
     /// Bytes, one gathered row an entry.
     pub gathered: f64,
     /// Bytes, each row once a hop.
@@ -73,77 +76,56 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
     let readout = count(&[&layout.readout_weight, &layout.readout_bias]);
     let experts = all - router - hop_logits - readout;
 
-    let mut ops = Vec::new();
-    let mut add = |op, Bytes(gathered, compulsory)| ops.push(Traffic { op, gathered, compulsory });
     let streamed = |bytes: f64| Bytes(bytes, bytes);
-    add("clear", streamed(all));
-    add("route_forward", streamed(router));
-    add("hop_weights_forward", streamed(2.0 * hop_logits));
-    if plan.monb == Monb::Knots {
-        add("knots_compile", streamed(experts));
-        add("knots_forward", streamed(x + f));
-    } else {
-        add("monb_forward", streamed(x + f + experts));
-    }
-    match plan.space {
-        Space::Classes => {
-            add("project_forward", streamed(f + hop_logits + readout + all_states));
-            add(
-                "walk_forward",
-                match graph_task {
-                    true => streamed(n * hops * WORD + all_states + logits),
-                    // Every G_t is read, all A_t but the last and the logits are written.
-                    false => hops_and(outputs, all_states + (walking - 1.0).max(0.0) * states_of_hop + logits),
-                },
-            );
-        }
-        Space::Features => {
+    let codes = if Objective::of(&dataset.labels) == Objective::Softmax { rows * WORD } else { logits };
+    let targets = dataset.split.train.len() as f64;
+    let bytes = |op: Op| match op {
+        Op::Clear | Op::Norm => streamed(all),
+        Op::RouteForward => streamed(router),
+        Op::HopWeightsForward => streamed(2.0 * hop_logits),
+        Op::MonbForward => streamed(x + f + experts),
+        Op::KnotsCompile => streamed(experts),
+        Op::KnotsForward => streamed(x + f),
+        Op::ProjectForward => streamed(f + hop_logits + readout + all_states),
+        Op::WalkForward if graph_task => streamed(n * hops * WORD + all_states + logits),
+        // Every G_t is read, all A_t but the last and the logits are written.
+        Op::WalkForward => hops_and(outputs, all_states + (walking - 1.0).max(0.0) * states_of_hop + logits),
+        Op::PropagateForward => {
             // Hop 0 reads F and writes H; any other adds to H and, but for the last, writes the next state.
             let next = (walking - 1.0).max(0.0) * n * d * state;
-            add("propagate_forward", hops_and(d, (2.0 + 2.0 * walking) * n * d * WORD + next));
-            add("readout_forward", streamed(n * d * WORD + readout + logits));
+            hops_and(d, (2.0 + 2.0 * walking) * n * d * WORD + next)
         }
-    }
-    let codes = if dataset.labels.objective() == Objective::Softmax { rows * WORD } else { logits };
-    let targets = dataset.split.train.len() as f64;
-    add("loss", streamed(targets * outputs * WORD + codes + logits));
-    match plan.space {
-        Space::Classes => {
-            add(
-                "walk_backward",
-                match graph_task {
-                    true => streamed(logits + n * hops * WORD + all_states),
-                    false => hops_and(outputs, logits + all_states),
-                },
-            );
+        Op::ReadoutForward => streamed(n * d * WORD + readout + logits),
+        Op::Loss => streamed(targets * outputs * WORD + codes + logits),
+        Op::WalkBackward if graph_task => streamed(logits + n * hops * WORD + all_states),
+        Op::WalkBackward => hops_and(outputs, logits + all_states),
+        Op::ProjectBackward => {
             // F is read, dF written. Where X is sparse, a non-zero gathers the states of its row.
             let both = 2.0 * f + 2.0 * (hop_logits + readout);
-            add(
-                "project_backward",
-                match non_zeros {
-                    Some(count) => {
-                        let gathered = count * (WORD + hops * outputs * state);
-                        Bytes(both + gathered, both + count * WORD + all_states)
-                    }
-                    None => streamed(both + all_states),
-                },
-            );
+            match non_zeros {
+                Some(count) => {
+                    let gathered = count * (WORD + hops * outputs * state);
+                    Bytes(both + gathered, both + count * WORD + all_states)
+                }
+                None => streamed(both + all_states),
+            }
         }
-        Space::Features => {
-            add("readout_backward", streamed(2.0 * n * d * WORD + 2.0 * readout + logits));
+        Op::ReadoutBackward => streamed(2.0 * n * d * WORD + 2.0 * readout + logits),
+        Op::PropagateBackward => {
             // Hop 0 reads F and dH, writes the first state and dF; any other reads F, adds to dF, writes the next one.
-            let next = walking * n * d * state;
-            add("propagate_backward", hops_and(d, (3.0 + 3.0 * walking) * n * d * WORD + next));
+            hops_and(d, (3.0 + 3.0 * walking) * n * d * WORD + walking * n * d * state)
         }
-    }
-    add("hop_weights_backward", streamed(4.0 * hop_logits));
-    let backward = x + f + 2.0 * experts;
-    add(if plan.monb == Monb::Knots { "knots_backward" } else { "monb_backward" }, streamed(backward));
-    add("route_backward", streamed(2.0 * router));
-    add("norm", streamed(all));
-    // Reads parameters, gradient and two moments, writes all but the gradient.
-    add("adam", streamed(7.0 * all));
-    ops
+        Op::HopWeightsBackward => streamed(4.0 * hop_logits),
+        Op::MonbBackward | Op::KnotsBackward => streamed(x + f + 2.0 * experts),
+        Op::RouteBackward => streamed(2.0 * router),
+        // Reads parameters, gradient and two moments, writes all but the gradient.
+        Op::Adam => streamed(7.0 * all),
+    };
+    let traffic = |op| {
+        let Bytes(gathered, compulsory) = bytes(op);
+        Traffic { op, gathered, compulsory }
+    };
+    Op::of_step(plan).map(traffic).collect()
 }
 
 #[cfg(test)]
@@ -151,11 +133,13 @@ mod tests {
     use super::*;
     use crate::batch::Batches;
     use crate::config::Config;
-    use crate::datasets::{Features, Labels, SparseRows};
+    use crate::config::Monb;
     use crate::device::Device;
     use crate::device::cpu::Cpu;
-    use crate::graph::{Direction, Graph, Split, Walk};
     use crate::model::{Randomness, Resident, initial_parameters};
+    use crate::plan::Space;
+    use harmonia_graph::dataset::{Features, Labels, SparseRows};
+    use harmonia_graph::graph::{Direction, Graph, Split, Walk};
 
     /// A path of four nodes, three classes, two features of which one in two is zero.
     fn path(sparse: bool) -> Dataset {
@@ -173,7 +157,7 @@ mod tests {
         Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap()
     }
 
-    fn of(ops: &[Traffic], op: &str) -> (f64, f64) {
+    fn of(ops: &[Traffic], op: Op) -> (f64, f64) {
         let found = ops.iter().find(|traffic| traffic.op == op).unwrap();
         (found.gathered, found.compulsory)
     }
@@ -185,27 +169,27 @@ mod tests {
         let plan = Plan { monb: Monb::Knots, space: Space::Classes, sparse: false };
         let ops = step(plan, States::F32, &dataset, &layout);
         // X and F have 4 x 2 floats.
-        assert_eq!(of(&ops, "knots_forward"), (64.0, 64.0));
+        assert_eq!(of(&ops, Op::KnotsForward), (64.0, 64.0));
         // Two hops over 6 entries (4 bytes each) and 4 rows (12 bytes each); states of 3 floats: 6 or 4 of them.
         let matrix = 2.0 * (24.0 + 48.0);
         // In order: three G_t, one A_t and the logits, 4 x 3 floats each.
         let ordered = (3.0 + 1.0 + 1.0) * 48.0;
-        assert_eq!(of(&ops, "walk_forward"), (matrix + 2.0 * 72.0 + ordered, matrix + 2.0 * 48.0 + ordered));
+        assert_eq!(of(&ops, Op::WalkForward), (matrix + 2.0 * 72.0 + ordered, matrix + 2.0 * 48.0 + ordered));
         // dlogits in, three states out.
-        assert_eq!(of(&ops, "walk_backward").1, matrix + 2.0 * 48.0 + 4.0 * 48.0);
+        assert_eq!(of(&ops, Op::WalkBackward).1, matrix + 2.0 * 48.0 + 4.0 * 48.0);
         // Half states halve what is gathered and the states in order, not the matrix and the logits.
         let half = step(plan, States::F16, &dataset, &layout);
-        assert_eq!(of(&half, "walk_forward").0, matrix + 72.0 + 4.0 * 24.0 + 48.0);
-        assert_eq!(of(&ops, "adam").0, 28.0 * layout.len() as f64);
+        assert_eq!(of(&half, Op::WalkForward).0, matrix + 72.0 + 4.0 * 24.0 + 48.0);
+        assert_eq!(of(&ops, Op::Adam).0, 28.0 * layout.len() as f64);
         // In feature space states are two floats wide.
         let direct = step(Plan::DIRECT, States::F32, &dataset, &layout);
         let ordered = (2.0 + 4.0 + 1.0) * 32.0;
-        assert_eq!(of(&direct, "propagate_forward"), (matrix + 2.0 * 48.0 + ordered, matrix + 2.0 * 32.0 + ordered));
+        assert_eq!(of(&direct, Op::PropagateForward), (matrix + 2.0 * 48.0 + ordered, matrix + 2.0 * 32.0 + ordered));
         assert!(ops.iter().chain(&direct).all(|traffic| traffic.compulsory <= traffic.gathered));
     }
 
     #[test]
-    fn every_op_that_runs_is_counted_and_no_other() {
+    fn a_step_runs_the_ops_that_are_listed_for_its_plan_and_no_other() {
         let device = Cpu::<f32>::new();
         for (monb, space, sparse) in [
             (Monb::Direct, Space::Features, false),
@@ -219,14 +203,13 @@ mod tests {
             let mut resident = Resident::new(&device, &layout, plan, batch).unwrap();
             let parameters = device.upload(&initial_parameters(&layout, Default::default(), 0)).unwrap();
             let mut gradient = device.zeros(layout.len()).unwrap();
-            resident.pass.profile();
+            resident.pass.ops().profile();
             resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
-            let profile = resident.pass.take_profile().unwrap();
-            let ran: Vec<&str> = profile.ops().iter().map(|(op, _)| *op).collect();
-            // The trainer's own ops are not part of a pass.
-            let counted: Vec<&str> = (step(plan, States::F32, &dataset, &layout).iter())
+            let profile = resident.pass.ops().take_profile().unwrap();
+            let ran: Vec<Op> = profile.ops().iter().map(|(op, _)| *op).collect();
+            let counted: Vec<Op> = (step(plan, States::F32, &dataset, &layout).iter())
                 .map(|traffic| traffic.op)
-                .filter(|op| !["clear", "norm", "adam"].contains(op))
+                .filter(|op| op.is_of_pass())
                 .collect();
             assert_eq!(ran, counted, "{plan:?}");
         }

@@ -3,7 +3,7 @@
 //! The structs are written as JSON into the page under these names. Every part is optional: a part that is `None` or empty
 //! hides its section. All numbers are finite; what is not known is `None`, never a NaN.
 
-use crate::datasets::Level;
+use harmonia_graph::dataset::Level;
 use serde::{Deserialize, Serialize};
 
 /// A whole page.

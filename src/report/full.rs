@@ -5,12 +5,14 @@ use super::data::{
     ImportanceAbout, Local, LocalOutput, NearDuplicate, NodePart, Stability,
 };
 use super::run::{MOST_FEATURES, Trained, of_run};
-use crate::datasets::{Labels, Level};
 use crate::diagnose::{self, Diagnosis, Verdict};
-use crate::error::{Error, Result};
-use crate::explain::stability::{self, mean_spearman};
-use crate::explain::{Case, Distribution, Edit, Importance, Names, Run, Target, Units, experts, ranking};
+use crate::explain::stability::{self, Compared, mean_spearman};
+use crate::explain::{Case, Distribution, Edit, Importance, Target, Units, experts, ranking};
 use crate::model::FittedModel;
+use crate::runs::{Names, TrainedRun};
+use harmonia_graph::dataset::{Labels, Level};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::watch::Watch;
 
 /// Features of a single prediction that are shown one by one.
 const LOCAL_FEATURES: usize = 20;
@@ -20,13 +22,13 @@ const LOCAL_NODES: usize = 30;
 /// What a page is to show.
 pub struct Request<'a> {
     /// The run, and the same settings with other seeds; the first is the one shown.
-    pub runs: &'a [Run],
+    pub runs: &'a [TrainedRun],
     /// Units to explain; none: a few that say something.
     pub units: &'a [usize],
     /// Whether to diagnose the graph.
     pub diagnose: bool,
-    /// Hears what is being done.
-    pub progress: &'a dyn Fn(&str),
+    /// Hears what is being done, and may stop it.
+    pub watch: &'a Watch<'a>,
 }
 
 /// Everything the page of a run can show.
@@ -49,12 +51,12 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
         centres: &centres,
     };
     let mut data = of_run(&trained)?;
-    (request.progress)("importance of features");
-    let all_centres: Vec<Vec<f64>> = request.runs.iter().map(Run::centres).collect::<Result<_>>()?;
+    request.watch.step("importance of features");
+    let all_centres: Vec<Vec<f64>> = request.runs.iter().map(TrainedRun::centres).collect::<Result<_>>()?;
     let (part, units) = units_of(run);
     let measured: Vec<Importance> = (request.runs.iter().zip(&all_centres))
         .map(|(run, centres)| {
-            Importance::measure(&run.model, &run.factors, &run.dataset, &units_of(run).1, centres, &|_| {})
+            Importance::measure(&run.model, &run.factors, &run.dataset, &units_of(run).1, centres, request.watch)
         })
         .collect::<Result<_>>()?;
     let overall: Vec<Vec<f64>> =
@@ -63,6 +65,8 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
     let everything: Vec<usize> = (0..run.factors.features()).collect();
     let found = Distribution::of(&run.dataset.features, &everything);
     let outputs = 0..run.factors.outputs();
+    let compared: Vec<Compared<'_>> =
+        (request.runs.iter().zip(&all_centres)).map(|(run, centres)| run.compared(centres)).collect();
     data.features = (shown.iter())
         .map(|&k| {
             let mut feature = trained.feature(k, &found[k]);
@@ -70,7 +74,7 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
             feature.signed = Some(outputs.clone().map(|o| measured[0].signed(&run.factors, k, o)).collect());
             feature.overall = Some(overall[0][k]);
             if let (Some(shape), true) = (&mut feature.shape, request.runs.len() > 1) {
-                shape.bands = Some(bands(request.runs, &all_centres, k, shape.range));
+                shape.bands = Some(bands(&compared, k, shape.range));
             }
             feature
         })
@@ -99,7 +103,7 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
             importance: overall.iter().map(|of_run| shown.iter().map(|&k| of_run[k]).collect()).collect(),
         });
     }
-    (request.progress)("single predictions");
+    request.watch.step("single predictions");
     let chosen: Vec<(usize, Option<String>)> = match request.units.is_empty() {
         false => request.units.iter().map(|&unit| (unit, None)).collect(),
         true => telling(run, &units)?.into_iter().map(|(unit, reason)| (unit, Some(reason.to_string()))).collect(),
@@ -112,8 +116,7 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
         data.summary.notes.push(format!("The graph was not diagnosed: that takes at most {most} walk lengths."));
     } else if request.diagnose {
         let options = diagnose::Options { hops: run.factors.hops(), ..diagnose::Options::default() };
-        let progress = |what: &str, _: u64, _: u64| (request.progress)(what);
-        let found = diagnose::diagnose(&run.dataset.graph, run.model.walk, &options, &progress)?;
+        let found = diagnose::diagnose(&run.dataset.graph, run.model.walk, &options, request.watch)?;
         if let Some(hops) = &mut data.hops {
             hops.warning = found.conditioning.warning();
             hops.gamma = found.conditioning.gamma.map(|gamma| gamma.value);
@@ -124,15 +127,15 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
 }
 
 /// Units importance is measured on: those of the test, or where there are none, all.
-fn units_of(run: &Run) -> (&'static str, Vec<u32>) {
+fn units_of(run: &TrainedRun) -> (&'static str, Vec<u32>) {
     match run.dataset.split.test.is_empty() {
         false => ("test", run.dataset.split.test.clone()),
         true => ("all", (0..run.dataset.units() as u32).collect()),
     }
 }
 
-fn bands(runs: &[Run], centres: &[Vec<f64>], k: usize, range: [f64; 2]) -> Bands {
-    let (x, bands) = stability::bands(runs, centres, k, range);
+fn bands(compared: &[Compared<'_>], k: usize, range: [f64; 2]) -> Bands {
+    let (x, bands) = stability::bands(compared, k, range);
     let band = |stability::Band { mean, low, high }| {
         let [mean, low, high] = [mean, low, high].map(|values: Vec<f64>| values.into_iter().map(drawn).collect());
         Band { mean, low, high }
@@ -146,7 +149,7 @@ fn drawn(value: f64) -> f64 {
 }
 
 /// Three predictions worth a look: the surest right one, the surest mistake, and the one least sure.
-fn telling(run: &Run, units: &[u32]) -> Result<Vec<(usize, &'static str)>> {
+fn telling(run: &TrainedRun, units: &[u32]) -> Result<Vec<(usize, &'static str)>> {
     let names = Names::of(run);
     // Features are as the model sees them already.
     let logits = FittedModel { scaling: None, ..run.model.clone() }.logits(&run.dataset)?;
@@ -186,7 +189,7 @@ fn telling(run: &Run, units: &[u32]) -> Result<Vec<(usize, &'static str)>> {
     Ok(found)
 }
 
-fn local(run: &Run, unit: usize, reason: Option<String>, centres: &[f64]) -> Result<Local> {
+fn local(run: &TrainedRun, unit: usize, reason: Option<String>, centres: &[f64]) -> Result<Local> {
     let (dataset, factors, names) = (&run.dataset, &run.factors, Names::of(run));
     let outputs = factors.outputs();
     let target = if dataset.level == Level::Node { Target::Node(unit) } else { Target::Graph(unit) };

@@ -11,7 +11,7 @@ pub use data::*;
 pub use full::{Request, full};
 pub use run::{Trained, of_run};
 
-use crate::error::{Error, Result};
+use harmonia_graph::error::{Error, Result};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");

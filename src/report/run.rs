@@ -5,11 +5,13 @@
 
 use super::data::{Data, Epoch, Experts, Feature, Histogram, Hops, Output, PartScores, Shape, Summary};
 use crate::config::Config;
-use crate::datasets::{Dataset, Labels, Scaling};
-use crate::error::Result;
 use crate::explain::{self, Distribution, Factors, Units, experts, ranking};
-use crate::train::session::RunSummary;
-use crate::train::{EpochRecord, Scores};
+use crate::loss::Scores;
+use crate::runs::RunSummary;
+use crate::settings::to_toml;
+use crate::train::EpochRecord;
+use harmonia_graph::dataset::{Dataset, Labels, Scaling};
+use harmonia_graph::error::Result;
 
 /// Features a page shows: more would make it heavy, and nobody reads them.
 pub(super) const MOST_FEATURES: usize = 200;
@@ -154,7 +156,7 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
             part("validation", &dataset.split.valid, &summary.validation),
             part("train", &dataset.split.train, &summary.train),
         ],
-        settings: run.config.to_toml()?,
+        settings: to_toml(run.config)?,
         notes,
         recovery: summary.recovery.as_ref().map(ToString::to_string),
         generator_nll: summary.generator_nll,

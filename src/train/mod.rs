@@ -1,14 +1,12 @@
-//! Training: one epoch after the other ([`trainer`]), when to stop ([`stopping`]), how good it is ([`metrics`]), what
-//! is kept on disk ([`run_directory`]), and runs over several seeds ([`session`]).
+//! Training: the data of a run ([`prepare`]), one epoch after the other ([`trainer`]), when to stop ([`stopping`]), and
+//! [`fit`], which does it all in memory.
 
-pub mod metrics;
-pub mod run_directory;
+mod fit;
+mod prepare;
 pub mod schedule;
-pub mod session;
 pub mod stopping;
 pub mod trainer;
 
-pub use metrics::Scores;
-pub use run_directory::RunDirectory;
-pub use session::{Observer, Outcome, RunName, RunSummary, Session, Silent};
+pub use fit::fit;
+pub use prepare::{RunName, prepare};
 pub use trainer::{EpochRecord, Trainer};

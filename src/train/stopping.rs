@@ -6,9 +6,9 @@
 //! plateau once, at the same epoch, its training loss is clearly below that of predicting class frequencies and its
 //! validation metric is clearly above chance.
 
-use super::Scores;
 use crate::config::Metric;
-use crate::datasets::{Dataset, Labels};
+use crate::loss::Scores;
+use harmonia_graph::dataset::{Dataset, Labels};
 use serde::{Deserialize, Serialize};
 
 /// Training loss must fall below this share of the loss of class frequencies.
@@ -86,7 +86,7 @@ pub struct Stopping {
 
 /// What an epoch means for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Decision {
     /// Keep these parameters.
     pub best: bool,
     /// Patience is over.
@@ -109,10 +109,10 @@ impl Stopping {
         metric: Metric,
         patience: usize,
         chance: &Chance,
-    ) -> Verdict {
+    ) -> Decision {
         let Some(loss) = valid.nll else {
             self.best_epoch = Some(epoch);
-            return Verdict { best: true, stop: false };
+            return Decision { best: true, stop: false };
         };
         let score = match metric {
             Metric::Accuracy => valid.accuracy.unwrap_or(0.0),
@@ -127,7 +127,7 @@ impl Stopping {
             (self.best_epoch, self.best_score, self.best_loss) = (Some(epoch), score, loss);
         }
         let since = self.learned_at.max(self.best_epoch).map_or(0, |start| epoch - start.min(epoch));
-        Verdict { best, stop: patience > 0 && self.learned_at.is_some() && since >= patience }
+        Decision { best, stop: patience > 0 && self.learned_at.is_some() && since >= patience }
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         let mut stopping = Stopping::default();
         for epoch in 0..5 {
             let verdict = stopping.update(epoch, 1.0, &Scores::default(), Metric::Accuracy, 1, &CHANCE);
-            assert_eq!(verdict, Verdict { best: true, stop: false });
+            assert_eq!(verdict, Decision { best: true, stop: false });
         }
     }
 }

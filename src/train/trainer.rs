@@ -3,15 +3,19 @@
 //! All randomness is a function of (seed, epoch or step), so a trainer restored from its state goes on to the same
 //! bits as one that never stopped.
 
-use super::stopping::{Chance, Stopping, Verdict};
-use super::{Scores, schedule};
+use super::schedule;
+use super::stopping::{Chance, Decision, Stopping};
+use crate::architecture::Layout;
 use crate::batch::Batches;
+use crate::config::DropoutPlace;
 use crate::config::{Config, Optimizer};
-use crate::datasets::Dataset;
-use crate::device::{AdamStep, Device, Dropout, DropoutPlace};
-use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout, Plan, Profile, Randomness, Resident, Space, initial_parameters};
-use crate::seed::{Purpose, Stream};
+use crate::device::{AdamStep, Device, Dropout};
+use crate::loss::Scores;
+use crate::model::{Profile, Randomness, Resident, initial_parameters};
+use crate::plan::{BatchSizes, Plan, Space};
+use harmonia_graph::dataset::Dataset;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -170,7 +174,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let train_loss = self.train_epoch(learning_rate)?;
         let validation = self.validate()?;
         self.check_finite(&validation)?;
-        let Verdict { best, stop } = self.progress.stopping.update(
+        let Decision { best, stop } = self.progress.stopping.update(
             epoch,
             train_loss,
             &validation,
@@ -202,13 +206,15 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// # Errors
     /// The device is out of memory.
     pub fn profile(&mut self) -> Result<()> {
-        self.train()?.pass.profile();
+        let mut resident = self.take_train()?;
+        resident.pass.ops().profile();
+        self.train = Some(resident);
         Ok(())
     }
 
     /// What was added up since [`Trainer::profile`].
     pub fn take_profile(&mut self) -> Option<Profile> {
-        self.train.as_mut().and_then(|resident| resident.pass.take_profile())
+        self.train.as_mut().and_then(|resident| resident.pass.ops().take_profile())
     }
 
     /// How steps are computed.
@@ -223,8 +229,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn score(&mut self, units: &[u32]) -> Result<Scores> {
         let parameters = self.device.upload(&self.best)?;
         if self.whole_graph() {
-            let mut logits = Vec::new();
-            self.train()?.unit_logits(&mut logits, &parameters, units, true)?;
+            let (mut logits, mut resident) = (Vec::new(), self.take_train()?);
+            resident.unit_logits(&mut logits, &parameters, units, true)?;
+            self.train = Some(resident);
             return Ok(Scores::new(&self.batches.dataset.labels, units, &logits));
         }
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
@@ -311,16 +318,15 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         portions
     }
 
-    /// The resident training batch, made on first use.
-    fn train(&mut self) -> Result<&mut Resident<'a, D>> {
-        let resident = match self.train.take() {
-            Some(resident) => resident,
+    /// The resident training batch, made on first use; whoever takes it puts it back.
+    fn take_train(&mut self) -> Result<Resident<'a, D>> {
+        match self.train.take() {
+            Some(resident) => Ok(resident),
             None => {
                 let first = self.epoch_batches(0).into_iter().next().unwrap_or_default();
-                Resident::new(self.device, self.layout, self.plan, self.batches.holding(&first))?
+                Resident::new(self.device, self.layout, self.plan, self.batches.holding(&first))
             }
-        };
-        Ok(self.train.insert(resident))
+        }
     }
 
     fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
@@ -361,18 +367,17 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {
         let train = &self.config.train;
         self.draw()?;
-        self.train()?;
-        if batches > 1 && !self.whole_graph() {
-            let batch = self.batches.holding(units);
-            self.train = self.train.take().map(|resident| resident.replaced(batch)).transpose()?;
+        let mut resident = self.take_train()?;
+        if batches > 1 {
+            if self.whole_graph() {
+                resident.retarget(self.batches.whole(units))?;
+            } else {
+                resident = resident.replaced(self.batches.holding(units))?;
+            }
         }
-        let Some(resident) = &mut self.train else { return Ok(0.0) };
-        if batches > 1 && self.batches.dataset.graphs() == 1 {
-            resident.retarget(self.batches.whole(units))?;
-        }
-        resident.pass.timed("clear", || self.device.clear(&mut self.gradient))?;
+        resident.pass.ops().clear(&mut self.gradient)?;
         let loss = resident.gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
-        let norm = resident.pass.timed("norm", || self.device.norm(&self.gradient))?;
+        let norm = resident.pass.ops().norm(&self.gradient)?;
         if !(loss.is_finite() && norm.is_finite()) {
             return Err(self.diverged(&format!("loss {loss}, gradient norm {norm}")));
         }
@@ -385,11 +390,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             step: self.progress.step,
             gradient_scale: if clipped { train.clip_norm / norm } else { 1.0 },
         };
-        let Trainer { device, train: Some(resident), parameters, first_moment, second_moment, gradient, .. } = self
-        else {
-            return Ok(loss);
-        };
-        resident.pass.timed("adam", || device.adam(parameters, first_moment, second_moment, gradient, step))?;
+        let Trainer { parameters, first_moment, second_moment, gradient, .. } = self;
+        resident.pass.ops().adam(parameters, first_moment, second_moment, gradient, step)?;
+        self.train = Some(resident);
         Ok(loss)
     }
 
@@ -413,15 +416,17 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             return Ok(Scores::default());
         }
         if self.whole_graph() {
-            self.train()?;
-        } else if self.valid.is_none() {
-            self.valid = Some(Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?);
+            let mut resident = self.take_train()?;
+            resident.unit_logits(&mut self.logits, &self.parameters, units, true)?;
+            self.train = Some(resident);
+        } else {
+            let mut resident = match self.valid.take() {
+                Some(resident) => resident,
+                None => Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?,
+            };
+            resident.unit_logits(&mut self.logits, &self.parameters, units, false)?;
+            self.valid = Some(resident);
         }
-        let whole = self.whole_graph();
-        let Some(resident) = (if whole { &mut self.train } else { &mut self.valid }) else {
-            return Ok(Scores::default());
-        };
-        resident.unit_logits(&mut self.logits, &self.parameters, units, whole)?;
         Ok(Scores::new(&dataset.labels, units, &self.logits))
     }
 }

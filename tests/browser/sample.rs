@@ -1,6 +1,6 @@
 //! Pages with every section, and names that try to be more than names.
 
-use harmonia::datasets::Level;
+use harmonia::dataset::Level;
 use harmonia::report::*;
 
 /// Names that would act as markup, break layouts or turn text around if they could.

@@ -10,13 +10,17 @@ pub mod oracle;
 pub mod parity;
 pub mod problems;
 
+use harmonia::architecture::Layout;
 use harmonia::batch::{Batch, Batches};
+use harmonia::config::DropoutPlace;
 use harmonia::config::Monb;
-use harmonia::datasets::{Dataset, Features, SparseRows, Values};
+use harmonia::dataset::{Dataset, Features, SparseRows, Values};
 use harmonia::device::cpu::Cpu;
-use harmonia::device::{Device, Dropout, DropoutPlace, Real, Responses};
+use harmonia::device::cpu::Ops;
+use harmonia::device::{Device, Dropout, Responses};
 use harmonia::graph::Walk;
-use harmonia::model::{Layout, Pass, Plan, Randomness, Space};
+use harmonia::model::{Pass, Randomness};
+use harmonia::plan::{Plan, Space};
 use problems::Problem;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -74,12 +78,12 @@ pub fn as_sparse(features: &Features) -> Features {
 }
 
 /// One pass forward and backward over a whole problem.
-pub fn run<T: Real>(problem: &Problem, plan: Plan, noise: Option<&[f64]>, dropout: Option<Dropout>) -> Outcome<T> {
+pub fn run<T: Ops>(problem: &Problem, plan: Plan, noise: Option<&[f64]>, dropout: Option<Dropout>) -> Outcome<T> {
     run_batch(&problem.batch(plan), &problem.layout, plan, &problem.parameters, noise, dropout)
 }
 
 /// One pass forward and backward.
-pub fn run_batch<T: Real>(
+pub fn run_batch<T: Ops>(
     batch: &Batch,
     layout: &Layout,
     plan: Plan,
@@ -105,7 +109,7 @@ pub fn run_batch<T: Real>(
 }
 
 /// F, n x d.
-fn dense_responses<T: Real>(responses: &Responses<Cpu<T>>, features: &Features) -> Vec<T> {
+fn dense_responses<T: Ops>(responses: &Responses<Cpu<T>>, features: &Features) -> Vec<T> {
     match (responses, features.values()) {
         (Responses::Dense(matrix), _) => matrix.to_row_major(),
         (Responses::Sparse(values), Values::Sparse(sparse)) => {
@@ -125,7 +129,7 @@ fn dense_responses<T: Real>(responses: &Responses<Cpu<T>>, features: &Features) 
 }
 
 /// Largest |found - expected| in units of the largest |expected|, which counts as at least 1.
-pub fn difference<T: Real>(found: &[T], expected: &[f64]) -> f64 {
+pub fn difference<T: Ops>(found: &[T], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len(), "lengths");
     let scale = expected.iter().fold(1.0, |largest: f64, value| largest.max(value.abs()));
     let pairs = found.iter().zip(expected);
@@ -139,7 +143,7 @@ pub fn difference<T: Real>(found: &[T], expected: &[f64]) -> f64 {
 
 /// Stops where `found` is further than `tolerance` from `expected`; `context` says how to reproduce it.
 #[track_caller]
-pub fn assert_close<T: Real>(what: &str, found: &[T], expected: &[f64], tolerance: f64, context: &dyn Debug) {
+pub fn assert_close<T: Ops>(what: &str, found: &[T], expected: &[f64], tolerance: f64, context: &dyn Debug) {
     let difference = difference(found, expected);
     assert!(difference <= tolerance, "{what} differ by {difference:e} (at most {tolerance:e}) in {context:?}");
 }

@@ -5,10 +5,11 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::problems::Problem;
-use harmonia::datasets::{Labels, Level};
-use harmonia::device::{Dropout, DropoutPlace};
+use harmonia::architecture::{HopWeights, Layer};
+use harmonia::config::DropoutPlace;
+use harmonia::dataset::{Labels, Level};
+use harmonia::device::Dropout;
 use harmonia::graph::{Direction, Walk};
-use harmonia::model::{HopWeights, Layer};
 
 /// Rows of a dense matrix.
 pub type Matrix = Vec<Vec<f64>>;

@@ -5,11 +5,13 @@
 
 use super::assert_close;
 use super::problems::{Problem, Recipe};
+use harmonia::architecture::Layout;
+use harmonia::config::DropoutPlace;
 use harmonia::config::Monb;
-use harmonia::datasets::Values;
+use harmonia::dataset::Values;
 use harmonia::device::cpu::{Cpu, Panels};
-use harmonia::device::{AdamStep, Device, Dropout, DropoutPlace, Responses, Routing};
-use harmonia::model::{Layout, Plan, Space};
+use harmonia::device::{AdamStep, Device, Dropout, Responses, Routing};
+use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
 
 /// f32 keeps seven digits; sums of some thousand terms in another order may lose two of them.

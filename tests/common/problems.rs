@@ -2,10 +2,11 @@
 //! graph of three nodes or more, a node without neighbours.
 
 use super::oracle::{self, Matrix};
+use harmonia::architecture::{Architecture, HopWeights, Layout};
 use harmonia::batch::Batch;
-use harmonia::datasets::{Dataset, Features, Labels, Level};
+use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::graph::{Direction, Graph, Split, Walk};
-use harmonia::model::{Architecture, HopWeights, Layout, Plan};
+use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Rng, Stream};
 
 /// What is predicted.

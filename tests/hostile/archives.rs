@@ -3,7 +3,7 @@
 use crate::hostile::inputs::{self, Tree, add};
 use crate::hostile::memory::turn;
 use crate::hostile::verdict::{Form, Scratch, judge_conversion, judge_tree};
-use harmonia::datasets::catalogue::Format;
+use harmonia::data::formats::Format;
 use std::io::{Cursor, Write};
 use std::time::{Duration, Instant};
 use tar::EntryType;

@@ -2,7 +2,7 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use harmonia::datasets::{Dataset, Features, Labels, Level, NodeOrder};
+use harmonia::dataset::{Dataset, Features, Labels, Level, NodeOrder};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::npy::{self, Element};
 use std::io::{Cursor, Write};

@@ -2,8 +2,9 @@
 
 use super::inputs::{self, Tree};
 use super::memory::peak_of;
-use harmonia::datasets::catalogue::Format;
-use harmonia::datasets::convert::{Options, Report, Watch, convert};
+use harmonia::data::formats::Format;
+use harmonia::data::formats::{Options, convert};
+use harmonia::watch::Watch;
 use std::path::{Path, PathBuf};
 
 /// Bytes a read may take in any case: a text is read, decompressed and parsed in a few blocks of 4 MiB, and a number in a
@@ -63,8 +64,7 @@ pub fn judge_file<T>(root: &Path, bytes: usize, read: impl FnOnce() -> harmonia:
 pub fn judge_conversion(scratch: &Scratch, format: Format, input: &Path) -> Result<(), String> {
     let target = scratch.path("store");
     let before = listing(scratch.root());
-    let quiet = |_: Report<'_>| ();
-    let result = judge(size(input), || convert(format, input, &target, &Options::default(), &Watch::new(&quiet)));
+    let result = judge(size(input), || convert(format, input, &target, &Options::default(), &Watch::silent()));
     match &result {
         Err(message) => {
             assert!(message.contains(&*scratch.root().to_string_lossy()), "names no file: {message}");

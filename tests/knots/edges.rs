@@ -2,11 +2,11 @@
 
 use super::network::{Case, Kind, MARGIN, Network};
 use super::{assert_well_formed, compiled_value};
-use harmonia::device::Real;
+use harmonia::device::cpu::Ops;
 use harmonia::knots::{Pieces, most_pieces};
 use harmonia::seed::{Purpose, Stream};
 
-fn compile<T: Real>(network: &Network) -> Pieces<T> {
+fn compile<T: Ops>(network: &Network) -> Pieces<T> {
     let pieces = Pieces::new(&network.layers, &network.round::<T>());
     assert_well_formed(&pieces, network);
     pieces

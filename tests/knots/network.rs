@@ -1,7 +1,7 @@
 //! The oracle of compiled experts: random networks, evaluated unit by unit.
 
-use harmonia::device::Real;
-use harmonia::model::Layer;
+use harmonia::architecture::Layer;
+use harmonia::device::cpu::Ops;
 use harmonia::seed::{Purpose, Rng, Stream};
 
 /// Parameters around the expert, which its gradient must leave alone.
@@ -100,12 +100,12 @@ impl Network {
     }
 
     /// Parameters as numbers of type T.
-    pub fn round<T: Real>(&self) -> Vec<T> {
+    pub fn round<T: Ops>(&self) -> Vec<T> {
         self.parameters.iter().map(|&value| T::from_f64(value)).collect()
     }
 
     /// The network whose parameters are these.
-    pub fn with<T: Real>(&self, parameters: &[T]) -> Network {
+    pub fn with<T: Ops>(&self, parameters: &[T]) -> Network {
         Network { layers: self.layers.clone(), parameters: parameters.iter().map(|value| value.widen()).collect() }
     }
 

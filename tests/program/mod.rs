@@ -109,8 +109,8 @@ pub fn real_data(needed: &str) -> Option<PathBuf> {
 }
 
 /// A small store: 12 nodes on a ring, 2 features, 3 classes.
-pub fn small_dataset() -> harmonia::datasets::Dataset {
-    use harmonia::datasets::{Dataset, Features, Labels};
+pub fn small_dataset() -> harmonia::dataset::Dataset {
+    use harmonia::dataset::{Dataset, Features, Labels};
     use harmonia::graph::{Direction, Graph, Split};
     let edges: Vec<(u32, u32)> = (0..12).map(|i| (i, (i + 1) % 12)).collect();
     let graph = Graph::from_edges(12, &edges, None, Direction::Undirected).unwrap();

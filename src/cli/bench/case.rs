@@ -2,10 +2,11 @@
 //!
 //! Invariant: a case has the same data and the same settings on every machine, whatever is in the user's own files.
 
-use crate::config::{Config, Layers};
-use crate::datasets::generate::{self, Shape};
-use crate::error::{Error, Result, suggestion};
-use crate::presets;
+use crate::config::Config;
+use crate::settings::Layers;
+use crate::settings::presets;
+use harmonia_data::generate::{self, Shape};
+use harmonia_graph::error::{Error, Result, suggestion};
 
 /// Epochs on one graph.
 pub struct EpochCase {

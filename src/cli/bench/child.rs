@@ -1,8 +1,8 @@
 //! Starting a process, listening to it, and ending it when the user wants no more.
 
 use super::job::Job;
-use crate::error::{Error, Result, one_line};
-use crate::interrupt;
+use crate::cli::signals;
+use harmonia_graph::error::{Error, Result, one_line};
 use serde::de::DeserializeOwned;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -77,10 +77,10 @@ fn wait(child: &mut Child, mut stdin: Option<ChildStdin>, grace: Duration) -> Re
     loop {
         if let Some(status) = child.try_wait().map_err(failed())? {
             // On a terminal the same Ctrl-C has ended the process.
-            interrupt::check()?;
+            signals::stop().check()?;
             return Ok(status);
         }
-        if interrupt::check().is_err() {
+        if signals::stop().asked() {
             drop(stdin.take());
             if asked.get_or_insert_with(Instant::now).elapsed() >= grace {
                 let _ = child.kill();

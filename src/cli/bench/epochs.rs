@@ -5,15 +5,19 @@
 //! measured by the same process on the same threads, after the peak was read and the model dropped.
 
 use super::{copy, memory};
+use crate::architecture::Layout;
+use crate::cli::signals;
 use crate::cli::watch;
 use crate::config::{Config, Monb};
-use crate::datasets;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::error::Result;
-use crate::interrupt;
-use crate::model::{Checkpoint, Layout, Plan, Space, initial_parameters, traffic};
-use crate::train::{RunName, Trainer};
+use crate::model::{Checkpoint, initial_parameters, traffic};
+use crate::plan::{Plan, Space};
+use crate::runs::load_dataset;
+use crate::train::RunName;
+use crate::train::Trainer;
+use crate::train::prepare;
+use harmonia_graph::error::Result;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -114,7 +118,7 @@ impl Measured {
 pub fn measure(job: &Job) -> Result<Measured> {
     let mut measured = train(job)?;
     if job.copy {
-        interrupt::check()?;
+        signals::stop().check()?;
         measured.copy_bandwidth = Some(copy::bandwidth());
     }
     Ok(measured)
@@ -122,9 +126,9 @@ pub fn measure(job: &Job) -> Result<Measured> {
 
 fn train(job: &Job) -> Result<Measured> {
     let config = &job.config;
-    let whole = watch::with(&Default::default(), |context| datasets::load(&config.data, context))?;
+    let whole = watch::with(&Default::default(), |context| load_dataset(&config.data, context))?;
     let seed = config.run.seed;
-    let (dataset, _) = datasets::prepare(&whole, config, RunName { seed, fold: None })?;
+    let (dataset, _) = prepare(&whole, config, RunName { seed, fold: None })?;
     drop(whole);
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
     let device = Cpu::<f32>::with_states(config.engine.states);
@@ -134,13 +138,13 @@ fn train(job: &Job) -> Result<Measured> {
     }
     let mut trainer = Trainer::new(&device, &layout, config, &dataset, seed, None)?;
     for _ in 0..job.warmup {
-        interrupt::check()?;
+        signals::stop().check()?;
         trainer.steps()?;
     }
     trainer.profile()?;
     let mut all_seconds = Vec::new();
     for _ in 0..job.epochs {
-        interrupt::check()?;
+        signals::stop().check()?;
         let start = Instant::now();
         trainer.steps()?;
         all_seconds.push(start.elapsed().as_secs_f64());
@@ -165,7 +169,7 @@ fn train(job: &Job) -> Result<Measured> {
             let bytes = moved.map_or([0.0; 2], |moved| [moved.gathered, moved.compulsory].map(|b| b * steps as f64));
             let seconds = time.as_secs_f64();
             Op {
-                op: op.to_string(),
+                op: op.name().to_string(),
                 seconds: seconds / job.epochs as f64,
                 share: seconds / total,
                 bytes: bytes[0],

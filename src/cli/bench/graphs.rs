@@ -1,14 +1,16 @@
 //! The child's side of graph tasks: a whole cross-validation as training runs it, without writing files.
 
 use super::memory;
+use crate::cli::signals;
 use crate::cli::watch;
 use crate::config::Config;
-use crate::datasets;
 use crate::device::cpu::Cpu;
-use crate::error::{Error, Result};
-use crate::interrupt;
-use crate::train::session::RunSummary;
-use crate::train::{EpochRecord, Observer, RunName, Session};
+use crate::runs::RunSummary;
+use crate::runs::load_dataset;
+use crate::session::{Observer, Session};
+use crate::train::EpochRecord;
+use crate::train::RunName;
+use harmonia_graph::error::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::io::IsTerminal;
@@ -48,9 +50,9 @@ pub struct Measured {
 
 /// Measures in the current pool of threads.
 pub fn measure(config: &Config) -> Result<Measured> {
-    let dataset = watch::with(&Default::default(), |context| datasets::load(&config.data, context))?;
+    let dataset = watch::with(&Default::default(), |context| load_dataset(&config.data, context))?;
     let device = Cpu::<f32>::with_states(config.engine.states);
-    let stop = interrupt::flag();
+    let stop = signals::stop();
     let session = Session { device: &device, config, stop: &stop };
     let mut progress = Progress::new(&dataset.name, session.names().len());
     let start = Instant::now();

@@ -5,16 +5,16 @@
 //! standard input is a request to stop: it comes when the parent asks for it, and also when the parent is no more.
 
 use super::{epochs, graphs};
-use crate::cli::{machine, say, watch};
+use crate::cli::signals;
+use crate::cli::threads::with_threads;
+use crate::cli::{say, watch};
 use crate::config::Config;
-use crate::datasets::generate::made::{self, Keep, Made};
-use crate::datasets::generate::{Generator, Shape};
-use crate::error::{Error, Result};
-use crate::interrupt;
+use harmonia_data::generate::made::{self, Keep, Made};
+use harmonia_data::generate::{Generator, Shape};
+use harmonia_graph::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 /// Seed of generated data.
 pub const SEED: u64 = 0;
@@ -39,18 +39,18 @@ pub fn run() -> Result<()> {
         .map_err(|error| Error::file(input, format!("is not a job: {error}; --child is for harmonia bench itself")))?;
     std::thread::spawn(|| {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-        interrupt::flag().store(true, Ordering::Relaxed);
+        signals::stop().ask();
     });
     let answer = match job {
         Job::Generate { name, shape, out, threads } => {
-            machine::with_threads(threads, || generate(&name, shape, &out))??;
+            with_threads(threads, || generate(&name, shape, &out))??;
             serde_json::Value::Null
         }
         Job::Epochs(job) => {
             let threads = job.config.run.threads;
-            json(machine::with_threads(threads, || epochs::measure(&job))??)?
+            json(with_threads(threads, || epochs::measure(&job))??)?
         }
-        Job::Graphs { config } => json(machine::with_threads(config.run.threads, || graphs::measure(&config))??)?,
+        Job::Graphs { config } => json(with_threads(config.run.threads, || graphs::measure(&config))??)?,
     };
     say(&format!("{answer}\n"))
 }

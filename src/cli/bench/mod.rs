@@ -18,12 +18,13 @@ mod scaling;
 mod stores;
 
 use super::data::{AccessFlags, DirectoryFlag};
-use super::{catch_interrupts, say};
+use super::say;
+use super::signals::catch_interrupts;
 use crate::config::Config;
-use crate::error::{Error, Result};
-use crate::files;
 use case::{Case, EpochCase};
 use clap::Args;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use job::Job;
 use peers::{Peers, Request};
 use report::{EpochResult, Report};
@@ -64,7 +65,7 @@ pub struct Arguments {
     /// One setting, over those of the case; may be repeated
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Run the same epochs in PyTorch, with this Python, which has torch
+    /// BenchRun the same epochs in PyTorch, with this Python, which has torch
     #[arg(long, value_name = "PYTHON")]
     peers: Option<PathBuf>,
     /// Also those of PyTorch that take minutes an epoch
@@ -89,7 +90,7 @@ pub struct Arguments {
 }
 
 /// How often, and on how many threads.
-pub struct Run {
+pub struct BenchRun {
     epochs: usize,
     warmup: usize,
     threads: usize,
@@ -105,7 +106,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     for case in &cases {
         config(case, &arguments)?;
     }
-    let run = Run { epochs: arguments.epochs.into(), warmup: arguments.warmup.into(), threads: arguments.threads };
+    let run = BenchRun { epochs: arguments.epochs.into(), warmup: arguments.warmup.into(), threads: arguments.threads };
     let peers = arguments.peers.as_deref().map(Peers::new).transpose()?;
     let mut report = Report { torch: peers.as_ref().map(|peers| peers.torch.clone()), ..Report::default() };
     let outcome = measure(&mut report, &cases, &arguments, &run, peers.as_ref());
@@ -130,7 +131,13 @@ fn config(case: &Case, arguments: &Arguments) -> Result<Config> {
     Ok(config)
 }
 
-fn measure(report: &mut Report, cases: &[Case], arguments: &Arguments, run: &Run, peers: Option<&Peers>) -> Result<()> {
+fn measure(
+    report: &mut Report,
+    cases: &[Case],
+    arguments: &Arguments,
+    run: &BenchRun,
+    peers: Option<&Peers>,
+) -> Result<()> {
     let stores = Stores {
         work: arguments.work.as_deref(),
         data: arguments.directory.data_dir.as_deref(),
@@ -165,7 +172,7 @@ fn epoch_case(
     case: &EpochCase,
     mut config: Config,
     arguments: &Arguments,
-    run: &Run,
+    run: &BenchRun,
     stores: &Stores,
     peers: Option<&Peers>,
 ) -> Result<()> {

@@ -6,7 +6,7 @@
 use super::child::{self, Answer};
 use super::epochs::Measured;
 use crate::config::Config;
-use crate::error::{Error, Result, one_line};
+use harmonia_graph::error::{Error, Result, one_line};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -3,8 +3,8 @@
 use super::epochs::{Measured, Op};
 use super::peers::Peer;
 use super::scaling::Series;
-use super::{Run, graphs};
-use crate::units::{bytes, thousands};
+use super::{BenchRun, graphs};
+use harmonia_graph::units::{bytes, thousands};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -42,7 +42,7 @@ impl Report {
         epochs.chain(graphs).chain(scaling).collect()
     }
 
-    pub fn text(&self, run: &Run) -> String {
+    pub fn text(&self, run: &BenchRun) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
         if !self.epochs.is_empty() {
@@ -57,7 +57,7 @@ impl Report {
         out
     }
 
-    fn epoch_tables(&self, out: &mut String, run: &Run) -> std::fmt::Result {
+    fn epoch_tables(&self, out: &mut String, run: &BenchRun) -> std::fmt::Result {
         let measured: Vec<(&str, &Measured)> = (self.epochs.iter())
             .filter_map(|result| Some((result.case.as_str(), result.measured.as_ref().ok()?)))
             .collect();
@@ -206,7 +206,7 @@ impl Report {
         Ok(())
     }
 
-    pub fn json(&self, run: &Run) -> Value {
+    pub fn json(&self, run: &BenchRun) -> Value {
         let epochs = self.epochs.iter().map(|EpochResult { case, measured, peers }| match measured {
             Ok(m) => {
                 let bounds = m.bounds();

@@ -7,8 +7,8 @@ use super::epochs::{self, Measured};
 use super::fit::Power;
 use super::job::Job;
 use super::stores::Stores;
-use crate::datasets::generate::Shape;
-use crate::error::Result;
+use harmonia_data::generate::Shape;
+use harmonia_graph::error::Result;
 use serde_json::{Value, json};
 
 /// Settings the series start from: T = 4, C = 4, m = 2, B = 8, hidden [16, 8].
@@ -96,7 +96,7 @@ struct Variation {
 ///
 /// # Errors
 /// Bad settings, or the user asked to stop. A point that cannot be measured is an answer.
-pub fn measure(tiny: bool, user: &[String], run: &super::Run, stores: &Stores) -> Result<Answer<Vec<Series>>> {
+pub fn measure(tiny: bool, user: &[String], run: &super::BenchRun, stores: &Stores) -> Result<Answer<Vec<Series>>> {
     let base = if tiny { TINY } else { BASE };
     let mut all = Vec::new();
     for (against, key, variations) in variations(base) {

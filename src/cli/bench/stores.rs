@@ -4,11 +4,11 @@ use super::case::Source;
 use super::child::{self, Answer};
 use super::job::{Job, SEED};
 use crate::cli::watch;
-use crate::datasets::download::Access;
-use crate::datasets::generate::Shape;
-use crate::datasets::{catalogue, locate, obtain};
-use crate::error::{Error, Result};
-use crate::store::Store;
+use harmonia_data::download::Access;
+use harmonia_data::generate::Shape;
+use harmonia_data::{catalogue, obtain};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::store::Store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ impl Stores<'_> {
     pub fn made(&self, shape: Shape) -> Result<Answer<PathBuf>> {
         let directory = match self.work {
             Some(work) => work.to_path_buf(),
-            None => locate::cache_directory().map(|cache| cache.join("bench")).ok_or_else(|| {
+            None => harmonia_graph::cache::cache_directory().map(|cache| cache.join("bench")).ok_or_else(|| {
                 Error::Config(
                     "no directory for generated data: there is no home directory; give one with --work".into(),
                 )

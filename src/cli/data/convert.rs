@@ -1,14 +1,15 @@
 //! `harmonia data convert`.
 
 use super::ReorderFlag;
-use crate::cli::{machine, say, watch};
-use crate::datasets::catalogue::Format;
-use crate::datasets::convert::{self, Options};
-use crate::datasets::{obtain, ogb, smiles, table, tudataset};
-use crate::error::{Error, Result, suggestion};
-use crate::store::Store;
-use crate::units::{bytes, thousands};
+use crate::cli::threads::with_threads;
+use crate::cli::{say, watch};
 use clap::{Args, ValueEnum};
+use harmonia_data::conversion::Common;
+use harmonia_data::formats::{self, Format, Options};
+use harmonia_data::{obtain, ogb, smiles, table, tudataset};
+use harmonia_graph::error::{Error, Result, suggestion};
+use harmonia_graph::store::Store;
+use harmonia_graph::units::{bytes, thousands};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -81,10 +82,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Err(Error::file(&arguments.out, "already exists; remove it or choose another --out"));
     }
     let options = Options {
-        name: arguments.name.clone().unwrap_or_default(),
-        undirected: !arguments.directed && (arguments.undirected || undirected_by_default(format, &arguments.input)),
-        half: arguments.f16,
-        reorder: arguments.reorder.method(),
+        common: Common {
+            name: arguments.name.clone().unwrap_or_default(),
+            undirected: !arguments.directed
+                && (arguments.undirected || undirected_by_default(format, &arguments.input)),
+            half: arguments.f16,
+            reorder: arguments.reorder.method(),
+            ..Common::default()
+        },
         node_features: match arguments.features {
             Columns::Default => tudataset::NodeFeatures::Default,
             Columns::Labels => tudataset::NodeFeatures::Labels,
@@ -96,9 +101,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ..Options::default()
     };
     let start = Instant::now();
-    let converted = machine::with_threads(arguments.threads, || {
+    let converted = with_threads(arguments.threads, || {
         watch::with(&Default::default(), |context| {
-            convert::convert(format, &arguments.input, &arguments.out, &options, &context.watch)
+            formats::convert(format, &arguments.input, &arguments.out, &options, &context.watch)
         })
     })??;
     obtain::report_skipped(&converted.skipped, &|line| eprintln!("note: {line}"));

@@ -2,9 +2,9 @@
 
 use super::{AccessFlags, DirectoryFlag};
 use crate::cli::{say, watch};
-use crate::datasets::{catalogue, locate, obtain};
-use crate::error::Result;
 use clap::Args;
+use harmonia_data::{catalogue, locate, obtain};
+use harmonia_graph::error::Result;
 
 #[derive(Args)]
 pub struct Arguments {

@@ -2,12 +2,13 @@
 
 use super::ReorderFlag;
 use super::convert::described;
-use crate::cli::{machine, say, watch};
-use crate::datasets::generate::made::{self, Keep, Made};
-use crate::datasets::generate::ogb_archive::{self, Layout};
-use crate::datasets::generate::{self, Generator, igb_layout};
-use crate::error::{Error, Result, suggestion};
+use crate::cli::threads::with_threads;
+use crate::cli::{say, watch};
 use clap::Args;
+use harmonia_data::generate::made::{self, Keep, Made};
+use harmonia_data::generate::ogb_archive::{self, Layout};
+use harmonia_data::generate::{self, Generator, igb_layout};
+use harmonia_graph::error::{Error, Result, suggestion};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -61,8 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Err(Error::Config("--reorder: only a store keeps the original numbers of its nodes; add --out".into()));
     }
     let start = Instant::now();
-    let accuracy =
-        machine::with_threads(arguments.threads, || write(arguments, Generator::new(shape, arguments.seed)?))??;
+    let accuracy = with_threads(arguments.threads, || write(arguments, Generator::new(shape, arguments.seed)?))??;
     for path in [&arguments.as_ogb, &arguments.as_igb].into_iter().flatten() {
         say(&format!("{}\n", path.display()))?;
     }
@@ -82,12 +82,11 @@ fn write(arguments: &Arguments, generator: Generator) -> Result<f64> {
         // Edges are kept as a list only where a writer of another layout needs them.
         let keep = arguments.as_ogb.is_some() || arguments.as_igb.is_some();
         let made = Made::new(generator, keep, watch)?;
-        let progress = |what: &str, done: u64, total: u64| watch.progress(what, done, total);
         if let Some(path) = &arguments.as_ogb {
-            made.with_tables(|tables| ogb_archive::write(path, &Layout::of(&arguments.like), tables, &progress))?;
+            made.with_tables(|tables| ogb_archive::write(path, &Layout::of(&arguments.like), tables, watch))?;
         }
         if let Some(path) = &arguments.as_igb {
-            made.with_tables(|tables| igb_layout::write(path, tables, &progress))?;
+            made.with_tables(|tables| igb_layout::write(path, tables, watch))?;
         }
         let accuracy = made.planted().teacher_accuracy;
         if let Some(out) = &arguments.out {

@@ -1,14 +1,16 @@
 //! `harmonia data info`: what a store holds, for people or as JSON.
 
 use super::{AccessFlags, DirectoryFlag};
+use crate::cli::signals;
 use crate::cli::{say, watch};
-use crate::datasets::download::{self, Verdict};
-use crate::datasets::statistics::{Degrees, FeatureRange, Statistics};
-use crate::datasets::{Dataset, NodeOrder, Values, catalogue, is_store, locate, obtain};
-use crate::error::{Error, Result, one_line, suggestion};
-use crate::store::{Store, Verified};
-use crate::units::thousands;
 use clap::Args;
+use harmonia_data::download::{self, Verdict};
+use harmonia_data::statistics::{Degrees, FeatureRange, Statistics};
+use harmonia_data::{catalogue, is_store, locate, obtain};
+use harmonia_graph::dataset::{Dataset, NodeOrder, Values};
+use harmonia_graph::error::{Error, Result, one_line, suggestion};
+use harmonia_graph::store::{Store, Verified};
+use harmonia_graph::units::thousands;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +42,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let place = place(arguments)?;
-    let verified = if arguments.verify { Store::verify(&place)? } else { Vec::new() };
+    let verified = if arguments.verify { Store::verify(&place, &signals::stop())? } else { Vec::new() };
     refuse_changed(&place, &verified)?;
     let raw = if arguments.verify { verified_raw(arguments)? } else { Vec::new() };
     let store = Store::open(&place)?;
@@ -107,7 +109,7 @@ fn place(arguments: &Arguments) -> Result<PathBuf> {
 fn verified_raw(arguments: &Arguments) -> Result<Vec<download::Verified>> {
     let Some(entry) = catalogue::find(&arguments.store) else { return Ok(Vec::new()) };
     let directory = locate::data_directory(arguments.directory.data_dir.as_deref())?;
-    obtain::verify_raw(entry, &directory)
+    obtain::verify_raw(entry, &directory, &signals::stop())
 }
 
 fn refuse_changed(place: &Path, verified: &[Verified]) -> Result<()> {
@@ -175,7 +177,7 @@ fn text(
     }
     rest(out, s.ranges.len() - shown, "features")?;
 
-    let unit = if s.graphs > 1 && dataset.level == crate::datasets::Level::Graph { "graphs" } else { "nodes" };
+    let unit = if s.graphs > 1 && dataset.level == harmonia_graph::dataset::Level::Graph { "graphs" } else { "nodes" };
     writeln!(out, "\n{:<18}{} of {unit}, {} without a label", "classes", s.classes.len(), number(s.unlabelled))?;
     let total: usize = s.classes.iter().map(|(_, count)| count).sum();
     let shown = if all { s.classes.len() } else { s.classes.len().min(SHOWN) };

@@ -2,11 +2,11 @@
 
 use super::DirectoryFlag;
 use crate::cli::say;
-use crate::datasets::catalogue::{self, Entry};
-use crate::datasets::{locate, obtain};
-use crate::error::Result;
-use crate::units::{bytes, thousands};
 use clap::Args;
+use harmonia_data::catalogue::{self, Entry};
+use harmonia_data::{locate, obtain};
+use harmonia_graph::error::Result;
+use harmonia_graph::units::{bytes, thousands};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;

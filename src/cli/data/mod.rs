@@ -6,10 +6,10 @@ mod generate;
 mod info;
 mod list;
 
-use crate::datasets::download::Access;
-use crate::error::Result;
-use crate::graph::Reorder;
 use clap::{Args, Subcommand, ValueEnum};
+use harmonia_data::download::Access;
+use harmonia_graph::error::Result;
+use harmonia_graph::graph::Reorder;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -108,7 +108,7 @@ pub struct DirectoryFlag {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    super::catch_interrupts()?;
+    super::signals::catch_interrupts()?;
     match arguments.command {
         Command::List(arguments) => list::run(&arguments),
         Command::Fetch(arguments) => fetch::run(&arguments),

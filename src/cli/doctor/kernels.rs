@@ -1,13 +1,14 @@
 //! `harmonia doctor --kernels`: what each kernel takes of a multiprocessor, and what it moves.
 
 use super::shapes::{PRODUCTS, grouped};
+use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::cuda;
 use crate::device::launcher::traffic::{self, Problem, Work};
 use crate::device::launcher::{Kernel, kernel};
 use crate::device::resources::{Occupancy, Resources, occupancy, parse};
-use crate::error::{Error, Result};
-use crate::model::{Layout, Plan};
+use crate::plan::Plan;
+use harmonia_graph::error::{Error, Result};
 use serde_json::{Value, json};
 
 /// A kernel on a generation.

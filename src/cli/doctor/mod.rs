@@ -6,8 +6,8 @@ mod shapes;
 mod survey;
 
 use super::say;
-use crate::error::Result;
 use clap::Args;
+use harmonia_graph::error::Result;
 
 pub const EXAMPLES: &str = "\
 Examples:

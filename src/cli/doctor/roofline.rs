@@ -3,8 +3,8 @@
 use super::shapes::{SHAPES, Shape, grouped};
 use crate::config::{Monb, States};
 use crate::device::launcher::traffic::{self, Bytes, Problem, Work};
-use crate::error::{Error, Result};
-use crate::model::{Plan, Space};
+use crate::plan::{Plan, Space};
+use harmonia_graph::error::{Error, Result};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

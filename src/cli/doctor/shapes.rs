@@ -1,10 +1,12 @@
 //! The sizes of the large datasets, with the models of their presets.
 
-use crate::config::{Config, Engine, Layers, States};
+use crate::architecture::Layout;
+use crate::config::{Config, Engine, States};
 use crate::device::launcher::traffic::Problem;
-use crate::error::Result;
-use crate::model::{DatasetSizes, Layout, Plan};
-use crate::presets;
+use crate::plan::{DatasetSizes, Plan};
+use crate::settings::Layers;
+use crate::settings::presets;
+use harmonia_graph::error::Result;
 
 /// Pieces of a response that are counted with: about as many as the experts of a feature have together when they are new, which
 /// a test holds it against.

@@ -2,12 +2,11 @@
 //!
 //! Every question has an answer on every machine: what cannot be found out is said, and nothing here fails.
 
-use crate::cli::machine;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::device::cuda::{self, Cuda, DeviceInfo, nvrtc};
 use crate::device::host::Host;
-use crate::error::Result;
+use harmonia_graph::error::Result;
 use serde_json::{Value, json};
 
 /// Version of the C++ compiler that built the kernels for the CPU; empty without one.
@@ -48,7 +47,7 @@ impl Survey {
             devices: cuda::devices().map(|devices| devices.into_iter().map(open).collect()),
             nvrtc: nvrtc::version(),
             cublas: cuda::cublas(),
-            automatic: machine::automatic().map(drop),
+            automatic: crate::device::machine::automatic().map(drop),
         }
     }
 

@@ -3,14 +3,24 @@
 //! g = scale * gradient (+ decay * p for Adam);  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 //! p = p - lr * (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)   (after p = p (1 - lr * decay) for AdamW)
 
-use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep, Real};
+use super::Cpu;
+use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
+use crate::real::Real;
+use harmonia_graph::error::Result;
 use rayon::prelude::*;
 
 /// Elements a task updates.
 const CHUNK: usize = 1 << 14;
 
 /// Updates parameters and both moments.
-pub fn step<T: Real>(parameters: &mut [T], first: &mut [T], second: &mut [T], gradient: &[T], step: AdamStep) {
+pub fn step<T: Real>(
+    _: &Cpu<T>,
+    parameters: &mut [T],
+    first: &mut [T],
+    second: &mut [T],
+    gradient: &[T],
+    step: AdamStep,
+) -> Result<()> {
     let real = T::from_f64;
     let power = step.step.min(i32::MAX as u64) as i32;
     let (b1, b2, epsilon) = (real(ADAM_BETA1), real(ADAM_BETA2), real(ADAM_EPSILON));
@@ -36,11 +46,18 @@ pub fn step<T: Real>(parameters: &mut [T], first: &mut [T], second: &mut [T], gr
                 p[i] = p[i] * shrink - rate * m[i] / (v[i].sqrt() * correction + epsilon);
             }
         });
+    Ok(())
 }
 
 /// Euclidean norm, in f64.
-pub fn norm<T: Real>(values: &[T]) -> f64 {
+pub fn norm<T: Real>(_: &Cpu<T>, values: &[T]) -> Result<f64> {
     let partial: Vec<f64> =
         values.par_chunks(CHUNK).map(|chunk| chunk.iter().map(|v| v.widen() * v.widen()).sum()).collect();
-    partial.iter().sum::<f64>().sqrt()
+    Ok(partial.iter().sum::<f64>().sqrt())
+}
+
+/// values = 0
+pub fn clear<T: Real>(_: &Cpu<T>, values: &mut [T]) -> Result<()> {
+    values.fill(T::zero());
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! Conversions are written without branches so that the compiler makes vectors of them; they round to nearest, ties to
 //! even, and keep infinities and NaN.
 
-use crate::device::Real;
+use crate::real::Real;
 use half::{bf16, f16};
 
 /// A stored number that is computed with as `T`.

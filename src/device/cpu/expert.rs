@@ -7,8 +7,9 @@
 //! Forward   h_0 = x, h_l = relu(W_l h_{l-1} + b_l)
 //! Backward  d_l = dh_l * relu', dW_l += d_l h_{l-1}^T, db_l += d_l 1, dh_{l-1} = W_l^T d_l
 
-use crate::device::{Dropout, Real};
-use crate::model::Layer;
+use crate::architecture::Layer;
+use crate::device::Dropout;
+use crate::real::Real;
 use std::ops::Range;
 
 /// Points in one SIMD step: one AVX-512 register of f32.

@@ -5,9 +5,9 @@
 //! rows. Deterministic: each row is summed in CSR order.
 
 use super::element::Element;
-use super::request::{Cache, request};
-use crate::device::Real;
-use crate::graph::Csr;
+use crate::real::Real;
+use harmonia_graph::graph::Csr;
+use harmonia_graph::simd::{Cache, request};
 use std::ops::Range;
 
 /// Columns that are summed at once; wider states are gone through in stretches.

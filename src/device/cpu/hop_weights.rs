@@ -4,11 +4,20 @@
 //! Backward  dalpha[t,k] = 2 alpha[t,k] (dtheta[t,k] - sum_u theta[u,k] dtheta[u,k]) / sum_u s[u,k]
 //! Unconstrained (`free`): theta = alpha, dalpha = dtheta.
 
-use crate::device::{HOP_EPSILON, Real};
-use crate::model::{Architecture, HopWeights};
+use super::Cpu;
+use crate::architecture::{Architecture, HopWeights, Layout};
+use crate::device::HOP_EPSILON;
+use crate::real::Real;
+use harmonia_graph::error::Result;
 
 /// theta = ...
-pub fn forward<T: Real>(hop_weights: &mut [T], hop_logits: &[T], architecture: &Architecture) {
+pub fn forward<T: Real>(_: &Cpu<T>, hop_weights: &mut [T], parameters: &[T], layout: &Layout) -> Result<()> {
+    weights(hop_weights, &parameters[layout.hop_logits.clone()], &layout.architecture);
+    Ok(())
+}
+
+/// The formula.
+pub fn weights<T: Real>(hop_weights: &mut [T], hop_logits: &[T], architecture: &Architecture) {
     if architecture.hop_weights == HopWeights::Free {
         hop_weights.copy_from_slice(hop_logits);
         return;
@@ -24,17 +33,19 @@ pub fn forward<T: Real>(hop_weights: &mut [T], hop_logits: &[T], architecture: &
 
 /// dalpha += ...
 pub fn backward<T: Real>(
-    d_logits: &mut [T],
+    _: &Cpu<T>,
+    gradient: &mut [T],
     d_hop_weights: &[T],
     hop_weights: &[T],
-    hop_logits: &[T],
-    architecture: &Architecture,
-) {
-    if architecture.hop_weights == HopWeights::Free {
+    parameters: &[T],
+    layout: &Layout,
+) -> Result<()> {
+    let (d_logits, hop_logits) = (&mut gradient[layout.hop_logits.clone()], &parameters[layout.hop_logits.clone()]);
+    if layout.architecture.hop_weights == HopWeights::Free {
         d_logits.iter_mut().zip(d_hop_weights).for_each(|(to, &from)| *to += from);
-        return;
+        return Ok(());
     }
-    let d = architecture.features;
+    let d = layout.architecture.features;
     let sums = normalisers(hop_logits, d);
     let mut mean = vec![T::zero(); d];
     for (weights, gradients) in hop_weights.chunks_exact(d).zip(d_hop_weights.chunks_exact(d)) {
@@ -45,6 +56,7 @@ pub fn backward<T: Real>(
         let k = at % d;
         *d_logit += two * hop_logits[at] * (d_hop_weights[at] - mean[k]) / sums[k];
     }
+    Ok(())
 }
 
 fn strength<T: Real>(alpha: T) -> T {

@@ -4,7 +4,7 @@
 //! what is padded is zero and stays zero.
 
 use crate::config::States;
-use crate::device::Real;
+use crate::real::Real;
 use half::{bf16, f16};
 
 /// Bytes of a cache line.

@@ -1,14 +1,15 @@
 //! A batch made ready for the CPU ops.
 
 use super::chunks;
-use crate::array::Array;
 use crate::batch::{Batch, Reach};
-use crate::datasets::{Features, Level, Objective, SparseRows, Values};
-use crate::device::Real;
-use crate::error::{Error, Result};
-use crate::graph::{Csr, Transition};
-use crate::model::Plan;
+use crate::loss::Objective;
+use crate::plan::Plan;
+use crate::real::Real;
 use half::f16;
+use harmonia_graph::array::Array;
+use harmonia_graph::dataset::{Features, Level, SparseRows, Values};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::{Csr, Transition};
 use std::sync::Arc;
 
 /// Walk, features, offsets and targets of a batch.

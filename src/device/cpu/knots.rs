@@ -10,10 +10,14 @@ use super::element::Element;
 use super::inputs::{InputFeatures, SparseColumns};
 use super::panels::{Panel, Panels};
 use super::pool::Loan;
-use super::{Cpu, CpuInputs, chunks, simd};
-use crate::device::{Dropout, DropoutPlace, Real, Responses, Routing};
+use super::{Cpu, CpuInputs, Ops, chunks};
+use crate::architecture::Layout;
+use crate::config::DropoutPlace;
+use crate::device::{Dropout, Responses, Routing, mixed_forms};
 use crate::knots::Tables;
-use crate::model::Layout;
+use crate::real::Real;
+use harmonia_graph::error::Result;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
 /// Nodes of a tile, whose pieces are found together: with a hundred features it stays in the first cache.
@@ -27,29 +31,42 @@ const TILES: usize = 8;
 /// Stretches that sums over nodes are cut into, at most.
 const JOBS: usize = 16;
 
+/// Experts to pieces.
+pub fn compile<T: Ops>(
+    _: &Cpu<T>,
+    tables: &mut Tables<T>,
+    routing: &Routing<Cpu<T>>,
+    parameters: &[T],
+    layout: &Layout,
+) -> Result<()> {
+    tables.compile(&routing.experts, &routing.gates, parameters, layout);
+    Ok(())
+}
+
 /// F = ...
-pub fn forward<T: Real>(
+pub fn forward<T: Ops>(
     cpu: &Cpu<T>,
     responses: &mut Responses<Cpu<T>>,
     tables: &Tables<T>,
     inputs: &CpuInputs<T>,
     dropout: Option<&Dropout>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let d = layout.architecture.features;
-    match responses {
-        Responses::Dense(responses) => respond(cpu, responses, tables, &inputs.features, dropout, d),
-        Responses::Sparse(responses) => {
-            let InputFeatures::Sparse(x) = &inputs.features else { return };
+    match (responses, &inputs.features) {
+        (Responses::Sparse(responses), InputFeatures::Sparse(x)) => {
             let (constants, values) = responses.split_at_mut(d);
             respond_sparse(constants, values, tables, x, dropout, d);
         }
+        (Responses::Sparse(_), _) | (_, InputFeatures::Sparse(_)) => return Err(mixed_forms()),
+        (Responses::Dense(responses), features) => respond(cpu, responses, tables, features, dropout, d),
     }
+    Ok(())
 }
 
 /// Gradients of experts and coefficients += ..., d_gates = ...
 #[allow(clippy::too_many_arguments)]
-pub fn backward<T: Real>(
+pub fn backward<T: Ops>(
     cpu: &Cpu<T>,
     gradient: &mut [T],
     d_gates: &mut [T],
@@ -60,20 +77,19 @@ pub fn backward<T: Real>(
     parameters: &[T],
     dropout: Option<&Dropout>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let d = layout.architecture.features;
     // (G1, G0) of each piece of each feature.
     let mut sums = cpu.pairs.take(d * tables.stride(), [0.0; 2]);
     match (d_responses, &inputs.features) {
-        (Responses::Dense(d_responses), features) => {
-            sum_up(cpu, &mut sums, d_responses, tables, features, dropout, d);
-        }
         (Responses::Sparse(d_responses), InputFeatures::Sparse(x)) => {
             let (totals, values) = d_responses.split_at(d);
             sum_up_sparse(&mut sums, totals, values, tables, x, dropout, d);
         }
-        // A plan makes both sparse or neither.
-        (Responses::Sparse(_), _) => return,
+        (Responses::Sparse(_), _) | (_, InputFeatures::Sparse(_)) => return Err(mixed_forms()),
+        (Responses::Dense(d_responses), features) => {
+            sum_up(cpu, &mut sums, d_responses, tables, features, dropout, d);
+        }
     }
     if let Some(dropout) = dropout.filter(|dropout| dropout.place == DropoutPlace::Feature) {
         for (k, sums) in sums.chunks_exact_mut(tables.stride()).enumerate() {
@@ -82,6 +98,7 @@ pub fn backward<T: Real>(
         }
     }
     tables.finish(gradient, d_gates, &sums, &routing.experts, &routing.gates, parameters, layout);
+    Ok(())
 }
 
 /// Factor on f_k: 1, or the mask of the feature.

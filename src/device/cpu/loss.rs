@@ -4,13 +4,14 @@
 //! Sigmoid   l = sum_c max(z,0) - z y + log(1 + exp(-|z|))   dz = (sigmoid(z) - y) / targets
 //! Deterministic: summed in f64 over fixed chunks of rows.
 
-use super::{CpuInputs, ROW_CHUNK, sigmoid};
-use crate::datasets::Objective;
-use crate::device::Real;
+use super::{Cpu, CpuInputs, ROW_CHUNK, sigmoid};
+use crate::loss::Objective;
+use crate::real::Real;
+use harmonia_graph::error::Result;
 use rayon::prelude::*;
 
 /// d_logits = ..., returns the mean loss.
-pub fn loss<T: Real>(d_logits: &mut [T], logits: &[T], inputs: &CpuInputs<T>) -> f64 {
+pub fn loss<T: Real>(_: &Cpu<T>, d_logits: &mut [T], logits: &[T], inputs: &CpuInputs<T>) -> Result<f64> {
     let (outputs, count) = (inputs.outputs, inputs.targets.max(1) as f64);
     let width = if inputs.objective == Objective::Softmax { 1 } else { outputs };
     let scale = T::from_f64(1.0 / count);
@@ -36,7 +37,7 @@ pub fn loss<T: Real>(d_logits: &mut [T], logits: &[T], inputs: &CpuInputs<T>) ->
             sum
         })
         .collect();
-    partial.iter().sum::<f64>() / count
+    Ok(partial.iter().sum::<f64>() / count)
 }
 
 fn softmax<T: Real>(d_row: &mut [T], row: &[T], label: usize) -> f64 {

@@ -21,17 +21,20 @@ mod pool;
 mod project;
 mod propagate;
 mod readout;
-pub(crate) mod request;
 mod route;
 mod walk;
 
-use super::{AdamStep, Device, Dropout, Real, Responses, Routing};
+use super::ops::each_op;
+use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing};
+use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::States;
-use crate::error::Result;
 use crate::knots::Tables;
-use crate::model::{BatchSizes, Layout, Plan, Space};
+use crate::plan::{BatchSizes, Plan, Space};
+use crate::real::Real;
 use half::{bf16, f16};
+use harmonia_graph::error::Result;
+use harmonia_graph::simd::instruction_set;
 pub use hops::Hops;
 pub use inputs::CpuInputs;
 use inputs::InputFeatures;
@@ -69,12 +72,6 @@ impl<T: Real> Cpu<T> {
     }
 }
 
-/// Runs `work` compiled for the best instruction set this processor has.
-#[inline(always)]
-pub(crate) fn simd<R>(work: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(work)
-}
-
 fn sigmoid<T: Real>(x: T) -> T {
     // Both branches keep the exponent negative, so nothing overflows.
     if x >= T::zero() {
@@ -85,7 +82,16 @@ fn sigmoid<T: Real>(x: T) -> T {
     }
 }
 
-impl<T: Real> Device for Cpu<T> {
+macro_rules! through_ops {
+    ($($(#[$about:meta])* $op:ident: fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty
+        = $module:ident::$function:ident;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> Result<$result> {
+            T::$name(self, $($argument),*)
+        })*
+    };
+}
+
+impl<T: Ops> Device for Cpu<T> {
     type Real = T;
     type Buffer = Vec<T>;
     type Indices = Vec<u32>;
@@ -126,11 +132,6 @@ impl<T: Real> Device for Cpu<T> {
 
     fn zeros(&self, length: usize) -> Result<Vec<T>> {
         Ok(vec![T::zero(); length])
-    }
-
-    fn clear(&self, buffer: &mut Vec<T>) -> Result<()> {
-        buffer.fill(T::zero());
-        Ok(())
     }
 
     fn indices(&self, length: usize) -> Result<Vec<u32>> {
@@ -194,233 +195,5 @@ impl<T: Real> Device for Cpu<T> {
         }
     }
 
-    fn route_forward(
-        &self,
-        routing: &mut Routing<Self>,
-        parameters: &Vec<T>,
-        noise: Option<&Vec<T>>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::route_forward(self, routing, parameters, noise.map(Vec::as_slice), layout);
-        Ok(())
-    }
-
-    fn route_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        d_gates: &Vec<T>,
-        routing: &Routing<Self>,
-        parameters: &Vec<T>,
-        noise: Option<&Vec<T>>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::route_backward(gradient, d_gates, routing, parameters, noise.map(Vec::as_slice), layout);
-        Ok(())
-    }
-
-    fn hop_weights_forward(&self, hop_weights: &mut Vec<T>, parameters: &Vec<T>, layout: &Layout) -> Result<()> {
-        hop_weights::forward(hop_weights, &parameters[layout.hop_logits.clone()], &layout.architecture);
-        Ok(())
-    }
-
-    fn hop_weights_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        d_hop_weights: &Vec<T>,
-        hop_weights: &Vec<T>,
-        parameters: &Vec<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        let range = layout.hop_logits.clone();
-        let d_logits = &mut gradient[range.clone()];
-        hop_weights::backward(d_logits, d_hop_weights, hop_weights, &parameters[range], &layout.architecture);
-        Ok(())
-    }
-
-    fn monb_forward(
-        &self,
-        responses: &mut Responses<Self>,
-        inputs: &CpuInputs<T>,
-        routing: &Routing<Self>,
-        parameters: &Vec<T>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::monb_forward(responses, inputs, routing, parameters, dropout, layout);
-        Ok(())
-    }
-
-    fn monb_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        d_gates: &mut Vec<T>,
-        d_responses: &Responses<Self>,
-        inputs: &CpuInputs<T>,
-        routing: &Routing<Self>,
-        parameters: &Vec<T>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::monb_backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout);
-        Ok(())
-    }
-
-    fn knots_compile(
-        &self,
-        knots: &mut Tables<T>,
-        routing: &Routing<Self>,
-        parameters: &Vec<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::knots_compile(knots, &routing.experts, &routing.gates, parameters, layout);
-        Ok(())
-    }
-
-    fn knots_forward(
-        &self,
-        responses: &mut Responses<Self>,
-        knots: &Tables<T>,
-        inputs: &CpuInputs<T>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::knots_forward(self, responses, knots, inputs, dropout, layout);
-        Ok(())
-    }
-
-    fn knots_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        d_gates: &mut Vec<T>,
-        d_responses: &Responses<Self>,
-        knots: &mut Tables<T>,
-        inputs: &CpuInputs<T>,
-        routing: &Routing<Self>,
-        parameters: &Vec<T>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::knots_backward(self, gradient, d_gates, d_responses, knots, inputs, routing, parameters, dropout, layout);
-        Ok(())
-    }
-
-    fn project_forward(
-        &self,
-        hops: &mut Hops<T>,
-        responses: &Responses<Self>,
-        hop_weights: &Vec<T>,
-        parameters: &Vec<T>,
-        inputs: &CpuInputs<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::project_forward(self, hops, responses, hop_weights, parameters, inputs, layout)
-    }
-
-    fn project_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        d_hop_weights: &mut Vec<T>,
-        responses: &mut Responses<Self>,
-        hops: &mut Hops<T>,
-        hop_weights: &Vec<T>,
-        parameters: &Vec<T>,
-        inputs: &CpuInputs<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::project_backward(self, gradient, d_hop_weights, responses, hops, hop_weights, parameters, inputs, layout)
-    }
-
-    fn walk_forward(
-        &self,
-        logits: &mut Vec<T>,
-        hops: &mut Hops<T>,
-        parameters: &Vec<T>,
-        inputs: &CpuInputs<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::walk_forward(logits, hops, parameters, inputs, layout);
-        Ok(())
-    }
-
-    fn walk_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        hops: &mut Hops<T>,
-        d_logits: &Vec<T>,
-        inputs: &CpuInputs<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::walk_backward(self, gradient, hops, d_logits, inputs, layout);
-        Ok(())
-    }
-
-    fn propagate_forward(
-        &self,
-        state: &mut Panels<T>,
-        responses: &Panels<T>,
-        hop_weights: &Vec<T>,
-        inputs: &CpuInputs<T>,
-    ) -> Result<()> {
-        T::propagate_forward(self, state, responses, hop_weights, inputs)
-    }
-
-    fn propagate_backward(
-        &self,
-        gradient: &mut Panels<T>,
-        d_hop_weights: &mut Vec<T>,
-        responses: &Panels<T>,
-        hop_weights: &Vec<T>,
-        inputs: &CpuInputs<T>,
-    ) -> Result<()> {
-        T::propagate_backward(self, gradient, d_hop_weights, responses, hop_weights, inputs)
-    }
-
-    fn readout_forward(
-        &self,
-        logits: &mut Vec<T>,
-        state: &Panels<T>,
-        parameters: &Vec<T>,
-        inputs: &CpuInputs<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::readout_forward(logits, state, parameters, inputs, layout);
-        Ok(())
-    }
-
-    fn readout_backward(
-        &self,
-        gradient: &mut Vec<T>,
-        state: &mut Panels<T>,
-        d_logits: &Vec<T>,
-        parameters: &Vec<T>,
-        inputs: &CpuInputs<T>,
-        layout: &Layout,
-    ) -> Result<()> {
-        T::readout_backward(gradient, state, d_logits, parameters, inputs, layout);
-        Ok(())
-    }
-
-    fn loss(&self, d_logits: &mut Vec<T>, logits: &Vec<T>, inputs: &CpuInputs<T>) -> Result<f64> {
-        Ok(T::loss(d_logits, logits, inputs))
-    }
-
-    fn norm(&self, buffer: &Vec<T>) -> Result<f64> {
-        Ok(adam::norm(buffer))
-    }
-
-    fn adam(
-        &self,
-        parameters: &mut Vec<T>,
-        first_moment: &mut Vec<T>,
-        second_moment: &mut Vec<T>,
-        gradient: &Vec<T>,
-        step: AdamStep,
-    ) -> Result<()> {
-        T::adam_step(parameters, first_moment, second_moment, gradient, step);
-        Ok(())
-    }
-}
-
-fn instruction_set() -> String {
-    format!("{:?}", pulp::Arch::new()).split(['(', ' ']).next().unwrap_or("scalar").to_lowercase()
+    each_op!(through_ops, Self);
 }

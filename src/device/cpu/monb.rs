@@ -11,9 +11,13 @@ use super::expert::{HiddenMask, LANES, PackedExpert, Scratch, TILE, lane_sum};
 use super::inputs::InputFeatures;
 use super::panels::Panel;
 use super::points::{ColumnSource, RowSource, Source};
-use super::{Cpu, CpuInputs, chunks, simd};
-use crate::device::{Dropout, DropoutPlace, Real, Responses, Routing};
-use crate::model::Layout;
+use super::{Cpu, CpuInputs, Ops, chunks};
+use crate::architecture::Layout;
+use crate::config::DropoutPlace;
+use crate::device::{Dropout, Responses, Routing, mixed_forms};
+use crate::real::Real;
+use harmonia_graph::error::Result;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -21,14 +25,15 @@ use std::ops::Range;
 const JOBS: usize = 32;
 
 /// F = ...
-pub fn forward<T: Real>(
+pub fn forward<T: Ops>(
+    _: &Cpu<T>,
     responses: &mut Responses<Cpu<T>>,
     inputs: &CpuInputs<T>,
     routing: &Routing<Cpu<T>>,
     parameters: &[T],
     dropout: Option<&Dropout>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let model = Evaluator::new(routing, parameters, dropout, layout);
     let cols = layout.architecture.features;
     match (responses, &inputs.features) {
@@ -48,6 +53,7 @@ pub fn forward<T: Real>(
                 }
             });
         }
+        (Responses::Sparse(_), _) | (_, InputFeatures::Sparse(_)) => return Err(mixed_forms()),
         (Responses::Dense(responses), features) => {
             responses.panels_mut().for_each(|Panel { first, width, data }| {
                 data.par_chunks_mut(TILE * width).enumerate().for_each_init(
@@ -63,14 +69,14 @@ pub fn forward<T: Real>(
                 );
             });
         }
-        // A plan makes both sparse or neither.
-        (Responses::Sparse(_), _) => {}
     }
+    Ok(())
 }
 
 /// Expert and coefficient gradients += ..., d_gates = ...
 #[allow(clippy::too_many_arguments)]
-pub fn backward<T: Real>(
+pub fn backward<T: Ops>(
+    _: &Cpu<T>,
     gradient: &mut [T],
     d_gates: &mut [T],
     d_responses: &Responses<Cpu<T>>,
@@ -79,7 +85,7 @@ pub fn backward<T: Real>(
     parameters: &[T],
     dropout: Option<&Dropout>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let model = Evaluator::new(routing, parameters, dropout, layout);
     let cols = layout.architecture.features;
     let jobs: Vec<Job<T>> = match (d_responses, &inputs.features) {
@@ -87,6 +93,7 @@ pub fn backward<T: Real>(
             let source = ColumnSource { columns, gradient: Some(d_responses), dropout, cols };
             cut(cols, JOBS).into_par_iter().map(|features| model.accumulate(&source, features)).collect()
         }
+        (Responses::Sparse(_), _) | (_, InputFeatures::Sparse(_)) => return Err(mixed_forms()),
         (Responses::Dense(d_responses), features) => {
             let rows = cut(d_responses.rows().div_ceil(TILE), JOBS / 2);
             let columns = cut(cols, JOBS / rows.len().max(1));
@@ -100,10 +107,9 @@ pub fn backward<T: Real>(
                 })
                 .collect()
         }
-        // A plan makes both sparse or neither.
-        (Responses::Sparse(_), _) => Vec::new(),
     };
     model.finish(gradient, d_gates, jobs);
+    Ok(())
 }
 
 /// 0..length in at most `parts` nearly equal ranges; depends on nothing else.
@@ -120,7 +126,7 @@ struct Job<T> {
 }
 
 /// The responses of one step: routing, heads and masks resolved.
-struct Evaluator<'a, T: Real> {
+struct Evaluator<'a, T: Ops> {
     routing: &'a Routing<Cpu<T>>,
     parameters: &'a [T],
     layout: &'a Layout,
@@ -135,7 +141,7 @@ struct Evaluator<'a, T: Real> {
     experts: Vec<PackedExpert<T>>,
 }
 
-impl<'a, T: Real> Evaluator<'a, T> {
+impl<'a, T: Ops> Evaluator<'a, T> {
     fn new(
         routing: &'a Routing<Cpu<T>>,
         parameters: &'a [T],
@@ -272,7 +278,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
 }
 
 /// v = U^T a_k and w = u . a_k of every slot; d x m x (width + 1).
-fn fold_heads<T: Real>(routing: &Routing<Cpu<T>>, parameters: &[T], layout: &Layout, width: usize) -> Vec<T> {
+fn fold_heads<T: Ops>(routing: &Routing<Cpu<T>>, parameters: &[T], layout: &Layout, width: usize) -> Vec<T> {
     let (active, bases) = (layout.architecture.active, layout.architecture.bases);
     let coefficients = &parameters[layout.coefficients.clone()];
     let mut heads = vec![T::zero(); routing.experts.len() * (width + 1)];

@@ -3,8 +3,8 @@
 //! A walk mixes nodes but never features, so a thread can carry one panel through all hops while it stays in cache,
 //! and panels can be handed to threads as plain disjoint slices.
 
-use crate::device::Real;
-use crate::error::{Error, Result};
+use crate::real::Real;
+use harmonia_graph::error::{Error, Result};
 use rayon::prelude::*;
 
 /// Panels narrower than a cache line waste loads.

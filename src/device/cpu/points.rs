@@ -2,7 +2,9 @@
 
 use super::inputs::{InputFeatures, SparseColumns};
 use super::panels::Panels;
-use crate::device::{Dropout, DropoutPlace, Real};
+use crate::config::DropoutPlace;
+use crate::device::Dropout;
+use crate::real::Real;
 use std::ops::Range;
 
 /// Points x of one feature with their gradients, tile by tile.

@@ -11,11 +11,13 @@ use super::element::Element;
 use super::gather::{self, Matrix};
 use super::hops::{Hops, padded, with_states};
 use super::inputs::{CpuReach, InputFeatures, SparseColumns};
-use super::{Cpu, CpuInputs, chunks, simd};
+use super::{Cpu, CpuInputs, Ops, chunks};
+use crate::architecture::Layout;
 use crate::device::gemm::{View, gemm};
-use crate::device::{Real, Responses};
-use crate::error::Result;
-use crate::model::Layout;
+use crate::device::{Responses, mixed_forms};
+use crate::real::Real;
+use harmonia_graph::error::Result;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
 /// Rows multiplied at a time: their responses and states stay in a core's cache.
@@ -28,7 +30,7 @@ const GROUP: usize = 8;
 const JOBS: usize = 32;
 
 /// G_t = ...
-pub fn forward<T: Real>(
+pub fn forward<T: Ops>(
     cpu: &Cpu<T>,
     hops: &mut Hops<T>,
     responses: &Responses<Cpu<T>>,
@@ -50,7 +52,7 @@ pub fn forward<T: Real>(
         }
         Responses::Sparse(responses) => {
             let (constants, values) = responses.split_at(sizes.features);
-            let InputFeatures::Sparse(x) = &inputs.features else { return Ok(()) };
+            let InputFeatures::Sparse(x) = &inputs.features else { return Err(mixed_forms()) };
             let mut base = cpu.reals.filled(sizes.columns, T::zero());
             for (&constant, row) in constants.iter().zip(weights.chunks_exact(sizes.columns)) {
                 base.iter_mut().zip(row).for_each(|(sum, &weight)| *sum += constant * weight);
@@ -75,7 +77,7 @@ fn each_group<S>(states: &mut [S], sizes: Sizes, mut work: impl FnMut(usize, [&m
 
 /// Responses turn into their gradient; dWo += ..., dtheta = ...
 #[allow(clippy::too_many_arguments)]
-pub fn backward<T: Real>(
+pub fn backward<T: Ops>(
     cpu: &Cpu<T>,
     gradient: &mut [T],
     d_hop_weights: &mut [T],
@@ -98,7 +100,7 @@ pub fn backward<T: Real>(
             with_states!(&hops.states, states => differentiate(cpu, &mut sums, responses, states, &weights, scaled, sizes));
         }
         Responses::Sparse(responses) => {
-            let InputFeatures::Sparse(x) = &inputs.features else { return Ok(()) };
+            let InputFeatures::Sparse(x) = &inputs.features else { return Err(mixed_forms()) };
             with_states!(&hops.states, states => {
                 differentiate_sparse(cpu, &mut sums, responses, x, states, &weights, scaled, sizes);
             });

@@ -13,10 +13,11 @@ use super::element::Element;
 use super::inputs::CpuWalk;
 use super::panels::{Panel, Panels, panel_width};
 use super::pool::Pool;
-use super::{Cpu, CpuInputs, ROW_CHUNK, gather, simd, walk};
+use super::{Cpu, CpuInputs, ROW_CHUNK, gather, walk};
 use crate::config::States;
-use crate::device::Real;
-use crate::error::Result;
+use crate::real::Real;
+use harmonia_graph::error::Result;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
 /// From this many nodes on, panels are taken one after the other: their rows are work enough for all threads.

@@ -4,16 +4,24 @@
 //! Backward  dZ = dlogits of the node, or of its graph; dWo = H^T dZ; dbeta = column sums of dlogits; dH = dZ Wo^T
 
 use super::panels::{Panel, Panels};
-use super::{CpuInputs, ROW_CHUNK};
-use crate::datasets::Level;
-use crate::device::Real;
+use super::{Cpu, CpuInputs, ROW_CHUNK};
+use crate::architecture::Layout;
 use crate::device::gemm::{View, gemm};
-use crate::model::Layout;
+use crate::real::Real;
+use harmonia_graph::dataset::Level;
+use harmonia_graph::error::Result;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// logits = ...
-pub fn forward<T: Real>(logits: &mut [T], state: &Panels<T>, parameters: &[T], inputs: &CpuInputs<T>, layout: &Layout) {
+pub fn forward<T: Real>(
+    _: &Cpu<T>,
+    logits: &mut [T],
+    state: &Panels<T>,
+    parameters: &[T],
+    inputs: &CpuInputs<T>,
+    layout: &Layout,
+) -> Result<()> {
     let outputs = layout.architecture.outputs;
     let weight = &parameters[layout.readout_weight.clone()];
     let bias = &parameters[layout.readout_bias.clone()];
@@ -33,17 +41,19 @@ pub fn forward<T: Real>(logits: &mut [T], state: &Panels<T>, parameters: &[T], i
             }
         }
     }
+    Ok(())
 }
 
 /// Readout gradients += ..., `state` = dH.
 pub fn backward<T: Real>(
+    _: &Cpu<T>,
     gradient: &mut [T],
     state: &mut Panels<T>,
     d_logits: &[T],
     parameters: &[T],
     inputs: &CpuInputs<T>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let (outputs, rows) = (layout.architecture.outputs, state.rows());
     for row in d_logits.chunks_exact(outputs) {
         gradient[layout.readout_bias.clone()].iter_mut().zip(row).for_each(|(sum, &value)| *sum += value);
@@ -72,6 +82,7 @@ pub fn backward<T: Real>(
         .collect();
     let flat = d_weight.iter().flatten();
     gradient[layout.readout_weight.clone()].iter_mut().zip(flat).for_each(|(sum, &value)| *sum += value);
+    Ok(())
 }
 
 /// out += H Wo, a chunk of rows at a time, panels in order.

@@ -4,23 +4,24 @@
 //! Backward  dQ = dpi * pi (1 - pi), dN = dQ * eps * sigmoid(N) (1 - sigmoid(N)) on the chosen entries;
 //!           de += dQ Wg^T + dN Wn^T, dWg += e^T dQ, dWn += e^T dN
 
-use super::{Cpu, sigmoid};
+use super::{Cpu, Ops, sigmoid};
+use crate::architecture::Layout;
+use crate::device::Routing;
 use crate::device::gemm::{View, gemm};
-use crate::device::{Real, Routing};
-use crate::model::Layout;
+use harmonia_graph::error::Result;
 use rayon::prelude::*;
 
 /// Features a task handles at least.
 const FEATURES: usize = 128;
 
 /// experts, gates, noise_scale = ...
-pub fn forward<T: Real>(
+pub fn forward<T: Ops>(
     cpu: &Cpu<T>,
     routing: &mut Routing<Cpu<T>>,
     parameters: &[T],
-    noise: Option<&[T]>,
+    noise: Option<&Vec<T>>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let (q, c, m) = sizes(layout);
     let d = layout.architecture.features;
     let embeddings = View::new(&parameters[layout.embeddings.clone()], d, q);
@@ -53,17 +54,19 @@ pub fn forward<T: Real>(
                 noise_scale[slot] = scales[best];
             }
         });
+    Ok(())
 }
 
 /// Gradients of embeddings and router += ...
-pub fn backward<T: Real>(
+pub fn backward<T: Ops>(
+    _: &Cpu<T>,
     gradient: &mut [T],
     d_gates: &[T],
     routing: &Routing<Cpu<T>>,
     parameters: &[T],
-    noise: Option<&[T]>,
+    noise: Option<&Vec<T>>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let (q, c, m) = sizes(layout);
     let one = T::one();
     for (at, &d_gate) in d_gates.iter().enumerate() {
@@ -81,6 +84,7 @@ pub fn backward<T: Real>(
             gradient[noisy] += d_noise * parameters[e];
         }
     }
+    Ok(())
 }
 
 fn sizes(layout: &Layout) -> (usize, usize, usize) {

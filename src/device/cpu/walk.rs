@@ -9,10 +9,12 @@
 use super::element::Element;
 use super::hops::{Hops, with_states};
 use super::inputs::CpuReach;
-use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, gather, simd};
-use crate::device::Real;
-use crate::graph::Csr;
-use crate::model::Layout;
+use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, gather};
+use crate::architecture::Layout;
+use crate::real::Real;
+use harmonia_graph::error::Result;
+use harmonia_graph::graph::Csr;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
 /// Size the largest stored gradient is brought to in IEEE half precision; from hop to hop it can only shrink.
@@ -22,18 +24,20 @@ const GRAPHS: usize = 8;
 
 /// logits = ...; the states are gone.
 pub fn forward<T: Real>(
+    _: &Cpu<T>,
     logits: &mut [T],
     hops: &mut Hops<T>,
     parameters: &[T],
     inputs: &CpuInputs<T>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let bias = &parameters[layout.readout_bias.clone()];
     let (rows, width, count) = (hops.rows, hops.width, hops.hops);
     with_states!(&mut hops.states, states => match &inputs.reach {
         CpuReach::Walk(walk) => horner(logits, states, width, bias, walk.matrix(), &walk.inverse_degree),
         CpuReach::Weights(weights) => weighted_sums(logits, states, [rows, width, count], bias, weights, &inputs.graph_ptr),
     });
+    Ok(())
 }
 
 /// The states hold Y_t, or Z_t where there is a walk, times `hops.scale`; dbeta += ...
@@ -44,7 +48,7 @@ pub fn backward<T: Real>(
     d_logits: &[T],
     inputs: &CpuInputs<T>,
     layout: &Layout,
-) {
+) -> Result<()> {
     let outputs = layout.architecture.outputs;
     let mut partial = cpu.sums.filled(d_logits.len().div_ceil(outputs * ROW_CHUNK) * outputs, 0.0);
     (partial.par_chunks_mut(outputs).zip(d_logits.par_chunks(outputs * ROW_CHUNK))).for_each(|(sums, rows)| {
@@ -93,6 +97,7 @@ pub fn backward<T: Real>(
             }
         }
     });
+    Ok(())
 }
 
 /// The power of two that brings the largest of `values` times `factor` to about [`HALF_SIZE`].

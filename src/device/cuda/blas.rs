@@ -4,8 +4,8 @@ use super::context::Stream;
 use super::error::check_cublas;
 use super::library;
 use crate::device::launcher::Gemm;
-use crate::error::{Error, Result};
 use cudarc::cublas::sys::{self, cublasHandle_t, cublasOperation_t};
+use harmonia_graph::error::{Error, Result};
 use std::ffi::c_int;
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 
 use super::error::{driver_error, is_sticky};
 use super::library;
-use crate::error::{Error, Result};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
+use harmonia_graph::error::{Error, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};

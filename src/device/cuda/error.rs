@@ -1,8 +1,8 @@
 //! What a code of CUDA means to the user: its name and text, what was being done, and what to do.
 
-use crate::error::Error;
 use cudarc::cublas::sys::{self as cublas, cublasStatus_t};
 use cudarc::driver::sys::{self, CUresult};
+use harmonia_graph::error::Error;
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
 

@@ -5,8 +5,8 @@
 //! then below `CUDA_HOME` and `CUDA_PATH`, then, under cargo, in `.cuda/lib` of the project. It is opened by its path and
 //! kept open; cudarc's own request for the same name then gets the open one.
 
-use crate::error::{Error, Result};
 use cudarc::{cublas, driver, nvrtc};
+use harmonia_graph::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 

@@ -2,8 +2,8 @@
 
 use super::context::Stream;
 use super::error::gibibytes;
-use crate::error::{Error, Result};
 use cudarc::driver::sys::{self, CUresult};
+use harmonia_graph::error::{Error, Result};
 use std::ffi::c_void;
 use std::sync::Arc;
 

@@ -16,11 +16,11 @@ mod module;
 pub mod nvrtc;
 
 use crate::device::launcher::{Driver, Gemm, Launch};
-use crate::error::{Error, Result};
 use blas::Blas;
 pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
 use cudarc::driver::sys;
+use harmonia_graph::error::{Error, Result};
 pub use memory::Memory;
 use memory::Staging;
 use module::Module;

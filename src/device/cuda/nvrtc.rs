@@ -4,9 +4,9 @@
 //! decides its content; a damaged file is compiled again.
 
 use super::library;
-use crate::error::{Error, Result};
-use crate::files;
 use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::{Path, PathBuf};
 

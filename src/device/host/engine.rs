@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::error::{Error, Result};
+use harmonia_graph::error::{Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;

@@ -11,8 +11,8 @@ mod engine;
 
 use super::gemm::{View, gemm};
 use super::launcher::{Driver, Gemm, Launch};
-use crate::error::{Error, Result};
 use engine::Engine;
+use harmonia_graph::error::{Error, Result};
 use std::alloc::Layout;
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;

@@ -744,7 +744,7 @@ const _: () = {
     ["Size of PropagateLong"][::core::mem::size_of::<PropagateLong>() - 88usize];
     ["Alignment of PropagateLong"][::core::mem::align_of::<PropagateLong>() - 8usize];
 };
-/// head.cu
+/// readout.cu
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct Bias {

@@ -2,11 +2,11 @@
 
 use super::{Buffer, Driver, Launcher, Shape, abi};
 use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
-use crate::error::Result;
+use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_adam(
+    pub(super) fn adam(
         &self,
         parameters: &mut Buffer<V, f32>,
         first_moment: &mut Buffer<V, f32>,
@@ -37,5 +37,9 @@ impl<V: Driver> Launcher<V> {
         assert!([first_moment.len(), second_moment.len(), gradient.len()].iter().all(|&other| other == length));
         // SAFETY: all four arrays have `length` elements.
         unsafe { self.run("adam", Shape::flat(length), &arguments) }
+    }
+
+    pub(super) fn clear(&self, buffer: &mut Buffer<V, f32>) -> Result<()> {
+        self.wipe(buffer)
     }
 }

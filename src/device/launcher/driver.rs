@@ -1,6 +1,6 @@
 //! What a machine that runs kernels must offer: memory, copies, launches and GEMM.
 
-use crate::error::Result;
+use harmonia_graph::error::Result;
 use std::ffi::c_void;
 
 /// One kernel launch.

@@ -1,12 +1,12 @@
 //! Launches of `kernels/hop_weights.cu`.
 
 use super::{Buffer, Driver, Launcher, Shape, abi};
-use crate::error::Result;
-use crate::model::{HopWeights, Layout};
+use crate::architecture::{HopWeights, Layout};
+use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_hop_weights_forward(
+    pub(super) fn hop_weights_forward(
         &self,
         hop_weights: &mut Buffer<V, f32>,
         parameters: &Buffer<V, f32>,
@@ -24,7 +24,7 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.run("hop_weights_forward", Shape::flat(a.features), &arguments) }
     }
 
-    pub(super) fn launch_hop_weights_backward(
+    pub(super) fn hop_weights_backward(
         &self,
         gradient: &mut Buffer<V, f32>,
         d_hop_weights: &Buffer<V, f32>,

@@ -3,10 +3,11 @@
 use super::sparse::SparseFeatures;
 use super::{Buffer, Driver, Launcher, abi};
 use crate::batch::{Batch, Reach};
-use crate::datasets::{Level, Objective, Values};
-use crate::error::{Error, Result};
-use crate::graph::{Csr, NodeWeights, Transition};
-use crate::model::Plan;
+use crate::loss::Objective;
+use crate::plan::Plan;
+use harmonia_graph::dataset::{Level, Values};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::{Csr, NodeWeights, Transition};
 
 /// Walk, features, offsets and targets of a batch.
 pub struct DeviceInputs<V: Driver> {

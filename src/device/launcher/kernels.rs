@@ -4,7 +4,7 @@
 //! ptxas), and every launch of a debug build checks its block against it, so that neither can go stale.
 
 use super::{THREADS, abi, knots, monb, route};
-use crate::model::Architecture;
+use crate::architecture::Architecture;
 use std::sync::LazyLock;
 
 /// A kernel as the launcher starts it.

@@ -9,10 +9,13 @@ use super::inputs::DeviceFeatures;
 use super::reduce::partial_sums;
 use super::sparse::SparseFeatures;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, abi, masks, stretches};
-use crate::device::{Dropout, DropoutPlace, Responses, Routing};
-use crate::error::{Error, Result};
+use crate::architecture::{Architecture, Layout};
+use crate::config::DropoutPlace;
+use crate::device::mixed_forms;
+use crate::device::{Dropout, Responses, Routing};
 use crate::knots::{Tables, most_pieces};
-use crate::model::{Architecture, BatchSizes, Layout};
+use crate::plan::BatchSizes;
+use harmonia_graph::error::{Error, Result};
 use std::ptr::null;
 
 /// Shared memory for the tables of a block in the forward pass: two blocks fit every multiprocessor.
@@ -141,7 +144,7 @@ impl<V: Driver> Launcher<V> {
         })
     }
 
-    pub(super) fn launch_knots_compile(
+    pub(super) fn knots_compile(
         &self,
         knots: &mut DeviceKnots<V>,
         routing: &Routing<Self>,
@@ -175,7 +178,7 @@ impl<V: Driver> Launcher<V> {
         self.place(&mut knots.lines, tables.lines().as_flattened())
     }
 
-    pub(super) fn launch_knots_forward(
+    pub(super) fn knots_forward(
         &self,
         responses: &mut Responses<Self>,
         knots: &DeviceKnots<V>,
@@ -209,18 +212,21 @@ impl<V: Driver> Launcher<V> {
                 // SAFETY: responses are d + nnz, segments lie inside the columns; tables as above.
                 unsafe { self.run("knots_sparse_forward", warps(x.segments()), &arguments) }
             }
-            _ => Err(mixed()),
+            _ => Err(mixed_forms()),
         }
     }
 
     #[allow(clippy::too_many_arguments)] // what the op takes
-    pub(super) fn launch_knots_backward(
+    pub(super) fn knots_backward(
         &self,
         gradient: &mut Buffer<V, f32>,
         d_gates: &mut Buffer<V, f32>,
         d_responses: &Responses<Self>,
         knots: &mut DeviceKnots<V>,
         inputs: &DeviceInputs<V>,
+        // Those the knots were compiled from.
+        _routing: &Routing<Self>,
+        _parameters: &Buffer<V, f32>,
         dropout: Option<&Dropout>,
         layout: &Layout,
     ) -> Result<()> {
@@ -266,7 +272,7 @@ impl<V: Driver> Launcher<V> {
                     self.run("knots_sparse_finish", warps(d), &arguments)?;
                 }
             }
-            _ => return Err(mixed()),
+            _ => return Err(mixed_forms()),
         }
         self.finish_knots(gradient, d_gates, knots, layout)
     }
@@ -351,9 +357,4 @@ fn compiled<V: Driver>(knots: &DeviceKnots<V>, dropout: Option<&Dropout>) -> Res
         0 => Err(Error::Device("experts must be compiled before their pieces are looked up".into())),
         stride => Ok(stride),
     }
-}
-
-/// No plan leads here.
-pub(super) fn mixed() -> Error {
-    Error::Device("features and responses must both be sparse, or neither".into())
 }

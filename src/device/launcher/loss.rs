@@ -1,12 +1,12 @@
 //! Launches of `kernels/loss.cu`.
 
 use super::{Buffer, DeviceInputs, Driver, Launcher, Shape, THREADS, abi, stretches};
-use crate::datasets::Objective;
-use crate::error::Result;
+use crate::loss::Objective;
+use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_loss(
+    pub(super) fn loss(
         &self,
         d_logits: &mut Buffer<V, f32>,
         logits: &Buffer<V, f32>,

@@ -1,8 +1,8 @@
 //! Typed allocations, and their addresses as kernels want them.
 
 use super::{Driver, Launcher};
-use crate::error::Result;
 use bytemuck::Pod;
+use harmonia_graph::error::Result;
 use std::marker::PhantomData;
 
 /// An array on the device.

@@ -8,7 +8,6 @@
 pub mod abi;
 mod adam;
 mod driver;
-mod head;
 mod hop_weights;
 mod inputs;
 mod kernels;
@@ -18,18 +17,22 @@ mod memory;
 mod monb;
 mod project;
 mod propagate;
+mod readout;
 mod reduce;
 mod route;
 mod sparse;
 pub mod traffic;
 mod walk;
 
-use super::{AdamStep, Device, Dropout, DropoutPlace, Responses, Routing};
+use super::ops::each_op;
+use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing};
+use crate::architecture::Layout;
 use crate::batch::Batch;
+use crate::config::DropoutPlace;
 use crate::config::{Monb, States};
-use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout, Plan, Space};
+use crate::plan::{BatchSizes, Plan, Space};
 pub use driver::{Driver, Gemm, Launch};
+use harmonia_graph::error::{Error, Result};
 use inputs::DeviceFeatures;
 pub use inputs::DeviceInputs;
 pub use kernels::{Kernel, kernel, kernels};
@@ -167,6 +170,16 @@ fn masks(dropout: Option<&Dropout>) -> abi::Dropout {
     abi::Dropout { key, purpose, step, threshold: dropout.threshold(), place, scale: dropout.scale() as f32 }
 }
 
+// Each op is a method of the launcher under its own name, in the file of its kernels; those of the trait hand on to it.
+macro_rules! launched {
+    ($($(#[$about:meta])* $op:ident: fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty
+        = $module:ident::$function:ident;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> Result<$result> {
+            Launcher::$name(self, $($argument),*)
+        })*
+    };
+}
+
 impl<V: Driver> Device for Launcher<V> {
     type Real = f32;
     type Buffer = Buffer<V, f32>;
@@ -205,10 +218,6 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn zeros(&self, length: usize) -> Result<Buffer<V, f32>> {
         self.zeroed(length)
-    }
-
-    fn clear(&self, buffer: &mut Buffer<V, f32>) -> Result<()> {
-        self.wipe(buffer)
     }
 
     fn indices(&self, length: usize) -> Result<Buffer<V, u32>> {
@@ -268,220 +277,5 @@ impl<V: Driver> Device for Launcher<V> {
         if plan.monb == Monb::Knots { monb + ops } else { monb.max(ops) }
     }
 
-    fn route_forward(
-        &self,
-        routing: &mut Routing<Self>,
-        parameters: &Buffer<V, f32>,
-        noise: Option<&Buffer<V, f32>>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_route_forward(routing, parameters, noise, layout)
-    }
-
-    fn route_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        d_gates: &Buffer<V, f32>,
-        routing: &Routing<Self>,
-        parameters: &Buffer<V, f32>,
-        noise: Option<&Buffer<V, f32>>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_route_backward(gradient, d_gates, routing, parameters, noise, layout)
-    }
-
-    fn hop_weights_forward(
-        &self,
-        hop_weights: &mut Buffer<V, f32>,
-        parameters: &Buffer<V, f32>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_hop_weights_forward(hop_weights, parameters, layout)
-    }
-
-    fn hop_weights_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        d_hop_weights: &Buffer<V, f32>,
-        hop_weights: &Buffer<V, f32>,
-        parameters: &Buffer<V, f32>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)
-    }
-
-    fn monb_forward(
-        &self,
-        responses: &mut Responses<Self>,
-        inputs: &DeviceInputs<V>,
-        routing: &Routing<Self>,
-        parameters: &Buffer<V, f32>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_monb_forward(responses, inputs, routing, parameters, dropout, layout)
-    }
-
-    fn monb_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        d_gates: &mut Buffer<V, f32>,
-        d_responses: &Responses<Self>,
-        inputs: &DeviceInputs<V>,
-        routing: &Routing<Self>,
-        parameters: &Buffer<V, f32>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_monb_backward(gradient, d_gates, d_responses, inputs, routing, parameters, dropout, layout)
-    }
-
-    fn knots_compile(
-        &self,
-        knots: &mut DeviceKnots<V>,
-        routing: &Routing<Self>,
-        parameters: &Buffer<V, f32>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_knots_compile(knots, routing, parameters, layout)
-    }
-
-    fn knots_forward(
-        &self,
-        responses: &mut Responses<Self>,
-        knots: &DeviceKnots<V>,
-        inputs: &DeviceInputs<V>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_knots_forward(responses, knots, inputs, dropout, layout)
-    }
-
-    fn knots_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        d_gates: &mut Buffer<V, f32>,
-        d_responses: &Responses<Self>,
-        knots: &mut DeviceKnots<V>,
-        inputs: &DeviceInputs<V>,
-        _: &Routing<Self>,
-        _: &Buffer<V, f32>,
-        dropout: Option<&Dropout>,
-        layout: &Layout,
-    ) -> Result<()> {
-        // The routing and the parameters are those the knots were compiled from.
-        self.launch_knots_backward(gradient, d_gates, d_responses, knots, inputs, dropout, layout)
-    }
-
-    fn project_forward(
-        &self,
-        hops: &mut DeviceHops<V>,
-        responses: &Responses<Self>,
-        hop_weights: &Buffer<V, f32>,
-        parameters: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_project_forward(hops, responses, hop_weights, parameters, inputs, layout)
-    }
-
-    fn project_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        d_hop_weights: &mut Buffer<V, f32>,
-        responses: &mut Responses<Self>,
-        hops: &mut DeviceHops<V>,
-        hop_weights: &Buffer<V, f32>,
-        parameters: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-        layout: &Layout,
-    ) -> Result<()> {
-        let d_theta = d_hop_weights;
-        self.launch_project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)
-    }
-
-    fn walk_forward(
-        &self,
-        logits: &mut Buffer<V, f32>,
-        hops: &mut DeviceHops<V>,
-        parameters: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_walk_forward(logits, hops, parameters, inputs, layout)
-    }
-
-    fn walk_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        hops: &mut DeviceHops<V>,
-        d_logits: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_walk_backward(gradient, hops, d_logits, inputs, layout)
-    }
-
-    fn propagate_forward(
-        &self,
-        state: &mut DeviceMatrix<V>,
-        responses: &DeviceMatrix<V>,
-        hop_weights: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-    ) -> Result<()> {
-        self.launch_propagate_forward(state, responses, hop_weights, inputs)
-    }
-
-    fn propagate_backward(
-        &self,
-        gradient: &mut DeviceMatrix<V>,
-        d_hop_weights: &mut Buffer<V, f32>,
-        responses: &DeviceMatrix<V>,
-        hop_weights: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-    ) -> Result<()> {
-        self.launch_propagate_backward(gradient, d_hop_weights, responses, hop_weights, inputs)
-    }
-
-    fn readout_forward(
-        &self,
-        logits: &mut Buffer<V, f32>,
-        state: &DeviceMatrix<V>,
-        parameters: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_readout_forward(logits, state, parameters, inputs, layout)
-    }
-
-    fn readout_backward(
-        &self,
-        gradient: &mut Buffer<V, f32>,
-        state: &mut DeviceMatrix<V>,
-        d_logits: &Buffer<V, f32>,
-        parameters: &Buffer<V, f32>,
-        inputs: &DeviceInputs<V>,
-        layout: &Layout,
-    ) -> Result<()> {
-        self.launch_readout_backward(gradient, state, d_logits, parameters, inputs, layout)
-    }
-
-    fn loss(&self, d_logits: &mut Buffer<V, f32>, logits: &Buffer<V, f32>, inputs: &DeviceInputs<V>) -> Result<f64> {
-        self.launch_loss(d_logits, logits, inputs)
-    }
-
-    fn norm(&self, buffer: &Buffer<V, f32>) -> Result<f64> {
-        self.launch_norm(buffer)
-    }
-
-    fn adam(
-        &self,
-        parameters: &mut Buffer<V, f32>,
-        first_moment: &mut Buffer<V, f32>,
-        second_moment: &mut Buffer<V, f32>,
-        gradient: &Buffer<V, f32>,
-        step: AdamStep,
-    ) -> Result<()> {
-        self.launch_adam(parameters, first_moment, second_moment, gradient, step)
-    }
+    each_op!(launched, Self);
 }

@@ -1,13 +1,14 @@
 //! Launches of `kernels/monb.cu`: fold the output layer, evaluate or differentiate, take the sums through it again.
 
 use super::inputs::DeviceFeatures;
-use super::knots::mixed;
 use super::reduce::partial_sums;
 use super::sparse::SparseFeatures;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, abi, masks};
-use crate::device::{Dropout, DropoutPlace, Responses, Routing};
-use crate::error::{Error, Result};
-use crate::model::{Architecture, Layout};
+use crate::architecture::{Architecture, Layout};
+use crate::config::DropoutPlace;
+use crate::device::mixed_forms;
+use crate::device::{Dropout, Responses, Routing};
+use harmonia_graph::error::{Error, Result};
 
 /// What sums of teams, and workspaces of blocks, may take together before there are fewer blocks.
 const SCRATCH_BYTES: u64 = 256 << 20;
@@ -197,7 +198,7 @@ struct Workspace<V: Driver> {
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_monb_forward(
+    pub(super) fn monb_forward(
         &self,
         responses: &mut Responses<Self>,
         inputs: &DeviceInputs<V>,
@@ -211,7 +212,7 @@ impl<V: Driver> Launcher<V> {
         let responses = match (responses, sparse) {
             (Responses::Dense(responses), None) => &mut responses.values,
             (Responses::Sparse(responses), Some(_)) => responses,
-            _ => return Err(mixed()),
+            _ => return Err(mixed_forms()),
         };
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a, variant)?;
@@ -251,7 +252,7 @@ impl<V: Driver> Launcher<V> {
     }
 
     #[allow(clippy::too_many_arguments)] // what the op takes
-    pub(super) fn launch_monb_backward(
+    pub(super) fn monb_backward(
         &self,
         gradient: &mut Buffer<V, f32>,
         d_gates: &mut Buffer<V, f32>,
@@ -267,7 +268,7 @@ impl<V: Driver> Launcher<V> {
         let d_responses = match (d_responses, sparse) {
             (Responses::Dense(d_responses), None) => &d_responses.values,
             (Responses::Sparse(d_responses), Some(_)) => d_responses,
-            _ => return Err(mixed()),
+            _ => return Err(mixed_forms()),
         };
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a, variant)?;

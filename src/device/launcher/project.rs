@@ -5,14 +5,15 @@
 //! floats a stretch of rows at a time: small enough to stay in the cache between the kernels that write and read them.
 
 use super::inputs::DeviceFeatures;
-use super::knots::mixed;
 use super::reduce::{self, partial_sums};
 use super::sparse::SparseFeatures;
 use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Launcher, Shape, abi, by_states, stretches};
+use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::Responses;
-use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout};
+use crate::device::mixed_forms;
+use crate::plan::BatchSizes;
+use harmonia_graph::error::{Error, Result};
 use std::ffi::c_void;
 use std::ptr::null;
 
@@ -73,7 +74,7 @@ impl<V: Driver> Launcher<V> {
         Ok(DeviceHops { states, rows: inputs.nodes, hops: a.hops, width, scale: 1.0 })
     }
 
-    pub(super) fn launch_project_forward(
+    pub(super) fn project_forward(
         &self,
         hops: &mut DeviceHops<V>,
         responses: &Responses<Self>,
@@ -89,7 +90,7 @@ impl<V: Driver> Launcher<V> {
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
                 self.multiply_sparse(hops, responses, &weights, x, layout.architecture.features)
             }
-            _ => Err(mixed()),
+            _ => Err(mixed_forms()),
         }
     }
 
@@ -170,7 +171,7 @@ impl<V: Driver> Launcher<V> {
     }
 
     #[allow(clippy::too_many_arguments)] // what the op takes
-    pub(super) fn launch_project_backward(
+    pub(super) fn project_backward(
         &self,
         gradient: &mut Buffer<V, f32>,
         d_hop_weights: &mut Buffer<V, f32>,
@@ -190,7 +191,7 @@ impl<V: Driver> Launcher<V> {
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
                 self.differentiate_sparse(&mut sums, responses, hops, &weights, x, inputs)?;
             }
-            _ => return Err(mixed()),
+            _ => return Err(mixed_forms()),
         }
         let arguments = abi::ProjectGradients {
             d_readout: self.at_mut(gradient, layout.readout_weight.start),

@@ -3,9 +3,10 @@
 use super::inputs::{DeviceWalk, LongRows, Walk};
 use super::reduce::partial_sums;
 use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, by_states, stretches};
+use crate::architecture::Layout;
 use crate::config::States;
-use crate::error::Result;
-use crate::model::{BatchSizes, Layout};
+use crate::plan::BatchSizes;
+use harmonia_graph::error::Result;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
@@ -78,7 +79,7 @@ struct Hop {
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_propagate_forward(
+    pub(super) fn propagate_forward(
         &self,
         state: &mut DeviceMatrix<V>,
         responses: &DeviceMatrix<V>,
@@ -130,7 +131,7 @@ impl<V: Driver> Launcher<V> {
         Ok(())
     }
 
-    pub(super) fn launch_propagate_backward(
+    pub(super) fn propagate_backward(
         &self,
         gradient: &mut DeviceMatrix<V>,
         d_hop_weights: &mut Buffer<V, f32>,

@@ -1,7 +1,7 @@
 //! Launches of `kernels/reduce.cu`: the second stage of every reduction.
 
 use super::{Buffer, Driver, Launcher, Shape, THREADS, abi, stretches};
-use crate::error::Result;
+use harmonia_graph::error::Result;
 
 /// Rows one part of a column sum adds up.
 const PART_ROWS: u64 = 256;
@@ -93,7 +93,7 @@ impl<V: Driver> Launcher<V> {
         Ok(self.fetch(&partial)?.into_iter().fold(0.0, f32::max))
     }
 
-    pub(super) fn launch_norm(&self, buffer: &Buffer<V, f32>) -> Result<f64> {
+    pub(super) fn norm(&self, buffer: &Buffer<V, f32>) -> Result<f64> {
         let (blocks, block_length) = stretches(buffer.len() as u64, 1 << 12, 1 << 10);
         let mut partial = self.allocate::<f64>(blocks as usize)?;
         let arguments = abi::SquareSums {

@@ -1,9 +1,9 @@
 //! Launches of `kernels/route.cu`.
 
 use super::{Buffer, Driver, Launcher, Shape, abi};
+use crate::architecture::{Architecture, Layout};
 use crate::device::Routing;
-use crate::error::{Error, Result};
-use crate::model::{Architecture, Layout};
+use harmonia_graph::error::{Error, Result};
 
 /// Warps of a block of `route_forward`, where their scores fit shared memory.
 pub(super) const WARPS: u32 = 4;
@@ -22,7 +22,7 @@ pub(super) fn shared_bytes(architecture: &Architecture) -> usize {
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_route_forward(
+    pub(super) fn route_forward(
         &self,
         routing: &mut Routing<Self>,
         parameters: &Buffer<V, f32>,
@@ -59,7 +59,7 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.run("route_forward", shape, &arguments) }
     }
 
-    pub(super) fn launch_route_backward(
+    pub(super) fn route_backward(
         &self,
         gradient: &mut Buffer<V, f32>,
         d_gates: &Buffer<V, f32>,

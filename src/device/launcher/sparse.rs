@@ -4,8 +4,8 @@
 //! at least one segment, so that a kernel that goes over segments meets every feature.
 
 use super::{Buffer, Driver, Launcher, abi};
-use crate::datasets::SparseRows;
-use crate::error::{Error, Result};
+use harmonia_graph::dataset::SparseRows;
+use harmonia_graph::error::{Error, Result};
 
 /// Most non-zeros of a segment.
 const SEGMENT: u64 = abi::HARMONIA_LONG_ROW as u64;

@@ -16,8 +16,9 @@ mod planned;
 use super::monb::{Chunks, Sizes, Variant, global_workspace};
 use super::propagate::{BACKWARD, FORWARD, Kernels, row_blocks};
 use super::{Blocks, THREADS, abi, reduce, stretches};
+use crate::architecture::{Architecture, Layout};
 use crate::config::{Monb, States};
-use crate::model::{Architecture, Layout, Plan, Space};
+use crate::plan::{Plan, Space};
 
 /// Bytes of a float, and of an index.
 const F: f64 = 4.0;

@@ -5,9 +5,10 @@ use super::project::{DeviceHops, padded};
 use super::propagate::half_scale;
 use super::reduce::partial_sums;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, THREADS, abi, by_states, stretches};
+use crate::architecture::Layout;
 use crate::config::States;
-use crate::error::{Error, Result};
-use crate::model::{BatchSizes, Layout};
+use crate::plan::BatchSizes;
+use harmonia_graph::error::{Error, Result};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
@@ -57,7 +58,7 @@ struct Step {
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn launch_walk_forward(
+    pub(super) fn walk_forward(
         &self,
         logits: &mut Buffer<V, f32>,
         hops: &mut DeviceHops<V>,
@@ -102,7 +103,7 @@ impl<V: Driver> Launcher<V> {
         self.step(&Step { next: null_mut(), logits, added, state, bias }, hops, walk, walk.matrix(), outputs)
     }
 
-    pub(super) fn launch_walk_backward(
+    pub(super) fn walk_backward(
         &self,
         gradient: &mut Buffer<V, f32>,
         hops: &mut DeviceHops<V>,

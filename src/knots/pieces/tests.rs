@@ -1,7 +1,7 @@
 //! Memory of compiled experts: used again, it changes no bit, and soon no more of it is needed.
 
 use super::*;
-use crate::seed::{Purpose, Stream};
+use harmonia_graph::seed::{Purpose, Stream};
 
 /// Layers of these widths, parameters one after the other, and room for them.
 fn expert(widths: &[usize]) -> (Vec<Layer>, usize) {

@@ -1,7 +1,7 @@
 //! Small problems counted by hand.
 
 use super::*;
-use crate::model::HopWeights;
+use crate::architecture::HopWeights;
 
 fn architecture(hidden: Vec<usize>) -> Architecture {
     Architecture {

@@ -1,0 +1,313 @@
+//! Columns of a table, whatever file they come from, and the list of what is wrong with their rows.
+//!
+//! A column is read as keys (ids, labels, words: integers where all are, else text) or as a measure (numbers, or a few
+//! categories). Invariant: every column of a [`Table`] has `rows` values.
+
+use harmonia_graph::error::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// A text column with more distinct values than this is no category.
+pub(super) const MOST_CATEGORIES: usize = 64;
+
+/// How a column is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Ids, labels, split words.
+    Key,
+    /// A feature or a weight.
+    Measure,
+    /// Not at all.
+    Skip,
+}
+
+/// Many short strings in one allocation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Texts {
+    joined: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    pub(super) fn push(&mut self, text: &str) {
+        self.joined.push_str(text);
+        self.ends.push(self.joined.len());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Text of a row; empty beyond the end.
+    pub(super) fn get(&self, row: usize) -> &str {
+        let start = if row == 0 { 0 } else { self.ends.get(row - 1).copied().unwrap_or(0) };
+        self.ends.get(row).and_then(|&end| self.joined.get(start..end)).unwrap_or("")
+    }
+}
+
+/// The values of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Values {
+    /// Keys that are all integers.
+    Integers(Vec<i64>),
+    /// Keys that are not; a missing one is empty.
+    Texts(Texts),
+    /// A measure; finite.
+    Numbers(Vec<f32>),
+    /// A measure given as words.
+    Categories {
+        /// Position in `names` of each row.
+        codes: Vec<u8>,
+        /// The distinct words, sorted.
+        names: Vec<String>,
+    },
+    /// Not read.
+    Skipped,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key<'a> {
+    Integer(i64),
+    Text(&'a str),
+}
+
+impl std::fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Key::Integer(value) => write!(f, "{value}"),
+            Key::Text(text) => f.write_str(&shortened(text)),
+        }
+    }
+}
+
+impl Values {
+    /// Key of a row; empty for a column that holds none.
+    pub(super) fn key(&self, row: usize) -> Key<'_> {
+        match self {
+            Values::Integers(values) => values.get(row).map_or(Key::Text(""), |&value| Key::Integer(value)),
+            Values::Texts(texts) => Key::Text(texts.get(row)),
+            _ => Key::Text(""),
+        }
+    }
+}
+
+/// A named column.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) values: Values,
+}
+
+/// Rows of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub(super) path: PathBuf,
+    pub(super) rows: usize,
+    pub(super) columns: Vec<Column>,
+    pub(super) places: Places,
+}
+
+impl Table {
+    /// The column that `is` accepts, or none.
+    pub(super) fn column(&self, is: impl Fn(&str) -> bool) -> Option<&Column> {
+        self.columns.iter().find(|column| is(&column.name))
+    }
+}
+
+/// Where a row stands in its file, as people count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// (row, line) from which lines run in step with rows; empty for files without lines.
+    steps: Vec<(usize, u64)>,
+}
+
+impl Places {
+    /// Notes that `row` starts on `line`.
+    pub(super) fn note(&mut self, row: usize, line: u64) {
+        if self.steps.last().is_none_or(|&(from, first)| first + (row - from) as u64 != line) {
+            self.steps.push((row, line));
+        }
+    }
+
+    /// "line 7", or "row 7" (from 0) where the file has no lines.
+    pub(super) fn of(&self, row: usize) -> String {
+        match self.steps.partition_point(|&(from, _)| from <= row).checked_sub(1).and_then(|at| self.steps.get(at)) {
+            Some(&(from, line)) => format!("line {}", line + (row - from) as u64),
+            None => format!("row {row}"),
+        }
+    }
+}
+
+/// What is wrong with the rows of one file: the first in words, the rest counted.
+#[derive(Debug)]
+pub(super) struct Faults {
+    path: PathBuf,
+    first: Option<String>,
+    count: usize,
+}
+
+impl Faults {
+    /// Counting further tells the user nothing.
+    const MOST: usize = 1000;
+
+    pub(super) fn new(path: &Path) -> Faults {
+        Faults { path: path.to_path_buf(), first: None, count: 0 }
+    }
+
+    /// Notes a bad row; `message` says where, what was expected and what was found.
+    pub(super) fn add(&mut self, message: impl FnOnce() -> String) {
+        self.first.get_or_insert_with(message);
+        self.count += 1;
+    }
+
+    /// Whether it is time to stop looking.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= Self::MOST
+    }
+
+    /// # Errors
+    /// There was a bad row.
+    pub(super) fn finish(self) -> Result<()> {
+        let Some(first) = self.first else { return Ok(()) };
+        let more = match self.count - 1 {
+            0 => String::new(),
+            more if self.count >= Self::MOST => format!(" (and at least {more} more bad rows)"),
+            1 => " (and 1 more bad row)".to_string(),
+            more => format!(" (and {more} more bad rows)"),
+        };
+        Err(Error::file(&self.path, first + &more))
+    }
+}
+
+/// Missing values of one column.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Missing {
+    pub(super) count: usize,
+    pub(super) first: usize,
+}
+
+impl Missing {
+    pub(super) fn note(&mut self, row: usize) {
+        if self.count == 0 {
+            self.first = row;
+        }
+        self.count += 1;
+    }
+
+    /// # Errors
+    /// Something is missing.
+    pub(super) fn refuse(&self, path: &Path, column: &str, places: &Places) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let (at, values) = (places.of(self.first), if self.count == 1 { "value" } else { "values" });
+        let message = format!(
+            "{at}: column `{}` has {} missing {values}, this is the first; expected a number in every row: fill or drop \
+             them",
+            shortened(column),
+            self.count
+        );
+        Err(Error::file(path, message))
+    }
+}
+
+/// Distinct words of a column, up to [`MOST_CATEGORIES`].
+#[derive(Debug, Default)]
+pub(super) struct Categories {
+    codes: Vec<u8>,
+    names: Vec<String>,
+}
+
+impl Categories {
+    /// Whether there was room.
+    pub(super) fn push(&mut self, word: &str) -> bool {
+        let code = match self.names.iter().position(|name| name == word) {
+            Some(code) => code,
+            None if self.names.len() == MOST_CATEGORIES => return false,
+            None => {
+                self.names.push(word.to_string());
+                self.names.len() - 1
+            }
+        };
+        self.codes.push(code as u8);
+        true
+    }
+
+    /// Rows whose word is of a kind.
+    pub(super) fn count(&self, is: impl Fn(&str) -> bool) -> usize {
+        let kinds: Vec<bool> = self.names.iter().map(|name| is(name)).collect();
+        self.codes.iter().filter(|&&code| kinds.get(usize::from(code)).copied().unwrap_or(false)).count()
+    }
+
+    /// The word of a row.
+    pub(super) fn word(&self, row: usize) -> &str {
+        self.codes.get(row).and_then(|&code| self.names.get(usize::from(code))).map_or("", String::as_str)
+    }
+
+    /// The column, its words sorted so that the order of the rows does not matter.
+    pub(super) fn finish(self) -> Values {
+        let mut names = self.names.clone();
+        names.sort();
+        let sorted: Vec<u8> = self.names.iter().map(|name| names.partition_point(|other| other < name) as u8).collect();
+        let codes = self.codes.iter().filter_map(|&code| sorted.get(code as usize).copied()).collect();
+        Values::Categories { codes, names }
+    }
+}
+
+/// The error for a measure that is neither numbers nor few words; `at` and `value` are its first word.
+pub(super) fn not_a_measure(path: &Path, column: &str, at: &str, value: &str) -> Error {
+    let hint = if value.replacen(',', ".", 1).parse::<f32>().is_ok() {
+        "; save it with decimal points, not commas".to_string()
+    } else {
+        format!(
+            ", and the column has more than {MOST_CATEGORIES} distinct values, too many for one-hot features. Drop it or \
+             give numbers"
+        )
+    };
+    let (column, value) = (shortened(column), shortened(value));
+    Error::file(path, format!("{at}: column `{column}`: expected a number, found `{value}`{hint}"))
+}
+
+/// An integer in its usual form: `007` and `+7` are words, or names would lose their zeros.
+pub(super) fn integer(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    match digits {
+        [b'0'] if text.len() == 1 => Some(0),
+        [b'1'..=b'9', rest @ ..] if digits.len() <= 18 => {
+            let mut value = i64::from(digits[0] - b'0');
+            for &byte in rest {
+                if !byte.is_ascii_digit() {
+                    return None;
+                }
+                value = value * 10 + i64::from(byte - b'0');
+            }
+            Some(if digits.len() < text.len() { -value } else { value })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a cell stands for "not known".
+pub(super) fn is_missing(text: &str) -> bool {
+    text.is_empty()
+        || ["na", "n/a", "#n/a", "nan", "null", "none", "<na>"].iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// A number, or yes and no as most tools write them.
+pub(super) fn number(text: &str) -> Option<f32> {
+    match text {
+        "true" | "True" | "TRUE" => Some(1.0),
+        "false" | "False" | "FALSE" => Some(0.0),
+        _ => text.parse().ok(),
+    }
+}
+
+/// What a message shows of a value that may be of any length.
+pub(super) fn shortened(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut shown: String = text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}

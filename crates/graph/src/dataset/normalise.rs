@@ -1,0 +1,158 @@
+//! Rescaling of features before training: none, by row, or by column.
+//!
+//! Standardising takes its means and deviations from the training nodes alone, so that nothing of the test set leaks
+//! into them; they are kept with the model, which then takes features in their own units.
+
+use super::{Dataset, Features, Level};
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// How X is rescaled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Normalise {
+    /// Not at all.
+    #[default]
+    None,
+    /// Each row divided by its sum (rows that sum to zero stay), as is usual for bags of words.
+    Row,
+    /// Each column shifted and scaled to mean 0 and deviation 1 over the training nodes.
+    Standardise,
+}
+
+/// What was done to X, kept with the model so that it takes features in their own units.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scaling {
+    /// Every row divided by its sum.
+    Rows,
+    /// (x - mean) / deviation, column by column.
+    Columns {
+        /// Over the training nodes.
+        mean: Vec<f32>,
+        /// Over the training nodes; 1 where all their values are equal.
+        deviation: Vec<f32>,
+    },
+}
+
+impl Normalise {
+    /// The features of a dataset whose split is settled, rescaled, and what it took.
+    ///
+    /// # Errors
+    /// A result that is not finite: rows of mixed signs can sum to almost nothing.
+    pub fn apply(self, dataset: &Dataset) -> Result<(Features, Option<Scaling>)> {
+        let scaling = match self {
+            Normalise::None => return Ok(((*dataset.features).clone(), None)),
+            Normalise::Row => Scaling::Rows,
+            Normalise::Standardise => Scaling::of_columns(dataset),
+        };
+        let features = scaling.apply(&dataset.features)?;
+        features.check().map_err(|error| Error::Data(format!("after normalising ({self:?}), {error}")))?;
+        Ok((features, Some(scaling)))
+    }
+}
+
+fn by_row(features: &Features) -> Result<Features> {
+    let mut values = features.dense().into_owned();
+    values.par_chunks_mut(features.cols.max(1)).with_min_len(1 << 8).for_each(|row| {
+        let sum: f32 = row.iter().sum();
+        if sum != 0.0 {
+            row.iter_mut().for_each(|value| *value /= sum);
+        }
+    });
+    Ok(Features::new(features.rows, features.cols, values)?.compact())
+}
+
+impl Scaling {
+    /// Means and deviations over the nodes that the training units are, or are made of.
+    fn of_columns(dataset: &Dataset) -> Scaling {
+        let features = &dataset.features;
+        let nodes: Vec<usize> = match dataset.level {
+            Level::Node => dataset.split.train.iter().map(|&unit| unit as usize).collect(),
+            Level::Graph => dataset.split.train.iter().flat_map(|&graph| dataset.graph_nodes(graph as usize)).collect(),
+        };
+        // Portions of fixed size, added up in order: the same bits for any number of threads.
+        const PORTION: usize = 1 << 12;
+        let sums = |value: &(dyn Fn(usize, f32) -> f64 + Sync)| -> Vec<f64> {
+            let partial: Vec<Vec<f64>> = (nodes.par_chunks(PORTION))
+                .map(|nodes| {
+                    let mut sums = vec![0.0; features.cols];
+                    let mut row = vec![0f32; features.cols];
+                    for &i in nodes {
+                        row.fill(0.0);
+                        features.fill_row(i, &mut row);
+                        sums.iter_mut().zip(&row).enumerate().for_each(|(k, (sum, &x))| *sum += value(k, x));
+                    }
+                    sums
+                })
+                .collect();
+            let mut total = vec![0.0; features.cols];
+            partial.iter().for_each(|part| total.iter_mut().zip(part).for_each(|(total, part)| *total += part));
+            total
+        };
+        let count = nodes.len().max(1) as f64;
+        let mean: Vec<f64> = sums(&|_, x| f64::from(x)).into_iter().map(|sum| sum / count).collect();
+        let variance = sums(&|k, x| (f64::from(x) - mean[k]).powi(2));
+        let deviation = variance.into_iter().map(|sum| (sum / count).sqrt() as f32);
+        Scaling::Columns {
+            // A column that does not vary would be divided by nothing.
+            deviation: deviation.map(|deviation| if deviation > f32::MIN_POSITIVE { deviation } else { 1.0 }).collect(),
+            mean: mean.into_iter().map(|mean| mean as f32).collect(),
+        }
+    }
+
+    /// Features rescaled.
+    ///
+    /// # Errors
+    /// Another number of columns.
+    pub fn apply(&self, features: &Features) -> Result<Features> {
+        match self {
+            Scaling::Rows => by_row(features),
+            Scaling::Columns { mean, deviation } => by_column(features, mean, deviation),
+        }
+    }
+}
+
+fn by_column(features: &Features, mean: &[f32], deviation: &[f32]) -> Result<Features> {
+    if mean.len() != features.cols || deviation.len() != features.cols {
+        let (expected, found) = (mean.len(), features.cols);
+        return Err(Error::Data(format!("the scaling is of {expected} features, the dataset has {found}")));
+    }
+    let mut values = features.dense().into_owned();
+    values.par_chunks_mut(features.cols.max(1)).with_min_len(1 << 8).for_each(|row| {
+        for ((value, mean), deviation) in row.iter_mut().zip(mean).zip(deviation) {
+            *value = (*value - mean) / deviation;
+        }
+    });
+    Features::new(features.rows, features.cols, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::Labels;
+    use crate::graph::{Direction, Graph, Split};
+
+    fn dataset() -> Dataset {
+        let graph = Graph::from_edges(4, &[(0, 1)], None, Direction::Undirected).unwrap();
+        let values = vec![1.0, 5.0, 3.0, 5.0, 100.0, 6.0, -50.0, 0.0];
+        let labels = Labels::Classes { ids: vec![0, 1, 0, 1], classes: 2 };
+        let split = Split { train: vec![0, 1], valid: vec![2], test: vec![3] };
+        Dataset::nodes("n", graph, Features::new(4, 2, values).unwrap(), labels, split).unwrap()
+    }
+
+    #[test]
+    fn standardising_knows_the_training_nodes_only() {
+        let (features, scaling) = Normalise::Standardise.apply(&dataset()).unwrap();
+        assert_eq!(scaling, Some(Scaling::Columns { mean: vec![2.0, 5.0], deviation: vec![1.0, 1.0] }));
+        assert_eq!(*features.dense(), [-1.0, 0.0, 1.0, 0.0, 98.0, 1.0, -52.0, -5.0]);
+    }
+
+    #[test]
+    fn rows_sum_to_one() {
+        let (features, scaling) = Normalise::Row.apply(&dataset()).unwrap();
+        assert_eq!(scaling, Some(Scaling::Rows));
+        assert!(features.dense().chunks(2).all(|row| (row[0] + row[1] - 1.0).abs() < 1e-6));
+    }
+}

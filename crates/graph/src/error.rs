@@ -1,0 +1,139 @@
+//! The one error type of the crate.
+//!
+//! Every message names what was read, what was expected, what was found and what to do next. The split that
+//! matters to a shell script is kept in [`Error::exit_code`]: 2 for input the user can mend, 1 for the rest.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Result of anything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Everything that can go wrong.
+#[derive(Debug)]
+pub enum Error {
+    /// A file could not be read or written.
+    Io {
+        /// What was being done, as in "read" or "create directory".
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+    /// A file was read, and its content is not what it should be.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Expected, found and the next step.
+        message: String,
+    },
+    /// Arrays handed to the library, or read from a dataset, do not fit together.
+    Data(String),
+    /// A configuration key, flag or combination of them is wrong.
+    Config(String),
+    /// Training produced a value that is not a number.
+    Diverged(String),
+    /// The machine that runs the kernels refused or failed.
+    Device(String),
+    /// The user asked to stop; everything needed to go on has been saved.
+    Interrupted {
+        /// The run directory to resume.
+        run: PathBuf,
+    },
+    /// The user asked to stop; nothing half-done was left.
+    Cancelled,
+}
+
+impl Error {
+    /// Exit code of the binaries: 2 = bad input, 130 = interrupted, 1 = any other failure.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Error::Diverged(_) | Error::Device(_) => 1,
+            Error::Interrupted { .. } | Error::Cancelled => 130,
+            // Nothing is wrong with what the user asked for.
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 1,
+            Error::Io { .. } | Error::File { .. } | Error::Data(_) | Error::Config(_) => 2,
+        }
+    }
+
+    /// For `map_err` on file operations.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::Io { action, path, source }
+    }
+
+    /// What is wrong with a file: expected, found, and the next step.
+    pub fn file(path: &Path, message: impl Into<String>) -> Error {
+        Error::File { path: path.to_path_buf(), message: message.into() }
+    }
+
+    /// The same error of a file that the user knows by another name: what is below `from` is shown below `to`.
+    pub fn moved(self, from: &Path, to: &Path) -> Error {
+        let moved = |path: PathBuf| match path.strip_prefix(from) {
+            // Joining nothing would add a slash.
+            Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
+            Ok(rest) => to.join(rest),
+            Err(_) => path,
+        };
+        match self {
+            Error::Io { action, path, source } => Error::Io { action, path: moved(path), source },
+            Error::File { path, message } => Error::File { path: moved(path), message },
+            other => other,
+        }
+    }
+}
+
+/// Text that comes from a file or a library, fit for a message: one line, printable, not longer than somebody reads.
+pub fn one_line(text: impl fmt::Display) -> String {
+    const MOST: usize = 300;
+    let text = text.to_string();
+    let mut shown = String::new();
+    for character in text.chars() {
+        match character.is_control() {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+        if shown.len() > MOST {
+            return shown + "...";
+        }
+    }
+    shown
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
+            Error::File { path, message } => write!(f, "{}: {message}", path.display()),
+            Error::Data(message) | Error::Config(message) | Error::Diverged(message) | Error::Device(message) => {
+                f.write_str(message)
+            }
+            Error::Interrupted { run } => {
+                write!(f, "interrupted; continue with: harmonia-train --resume {}", run.display())
+            }
+            Error::Cancelled => {
+                f.write_str("interrupted; nothing half-written was left (a download goes on where it stopped)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// `, did you mean `x`?` for the closest of `known`, or nothing when none is close.
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .min()
+        .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(word.len()) / 5)
+        .map_or(String::new(), |(_, candidate)| format!("; did you mean `{}`?", one_line(candidate)))
+}

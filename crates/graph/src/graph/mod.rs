@@ -1,0 +1,21 @@
+//! Graphs: compressed sparse rows ([`Csr`]), the adjacency a user gives ([`Graph`]), the random walk the model runs
+//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]), orders of nodes that are kind to caches ([`Reorder`])
+//! and train/validation/test splits ([`Split`]).
+
+mod adjacency;
+mod build;
+mod csr;
+mod node_weights;
+mod reorder;
+mod splits;
+mod transition;
+
+pub use adjacency::{Direction, Graph};
+pub use adjacency::{check_entries, check_offsets};
+pub use csr::Csr;
+pub use node_weights::NodeWeights;
+pub use reorder::Reorder;
+pub use reorder::{places, renumbered_offsets, renumbered_rows};
+pub use splits::Split;
+pub use transition::walk_row;
+pub use transition::{Transition, Walk};

@@ -1,0 +1,235 @@
+//! The random walk M = D^-1 A that carries feature responses from node to node.
+//!
+//! Invariant: every row of M sums to 1. A node without neighbours steps to itself.
+
+use super::{Csr, Graph};
+use crate::array::Array;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// How the walk is derived from the adjacency matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Walk {
+    /// Add a self-loop of weight 1 to every node that has none.
+    pub self_loops: bool,
+    /// Use (I + M) / 2, the walk that stays put half of the time.
+    pub lazy: bool,
+}
+
+/// A row-stochastic matrix, kept as unscaled weights plus the degree of each row.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    /// A with every row non-empty.
+    matrix: Csr,
+    /// A^T; `None` where A is symmetric.
+    transposed: Option<Csr>,
+    /// Row sums of A.
+    degree: Vec<f64>,
+}
+
+impl Transition {
+    /// Derives the walk of a graph.
+    pub fn new(graph: &Graph, walk: Walk) -> Transition {
+        let adjacency = graph.adjacency();
+        let isolated = || adjacency.row_ptr.windows(2).any(|pair| pair[0] == pair[1]);
+        let needs_entries = walk.self_loops || walk.lazy || isolated();
+        let matrix = if needs_entries { with_loops(adjacency, walk) } else { adjacency.clone() };
+        let degree = match &matrix.weights {
+            None => matrix.row_ptr.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect(),
+            Some(weights) => {
+                let (row_ptr, weights) = (&matrix.row_ptr[..], &weights[..]);
+                let sum =
+                    |i: usize| weights[row_ptr[i] as usize..row_ptr[i + 1] as usize].iter().map(|&w| f64::from(w));
+                (0..matrix.rows()).into_par_iter().map(|i| sum(i).sum()).collect()
+            }
+        };
+        // Loops sit on the diagonal: they never break symmetry.
+        let transposed = (!graph.is_symmetric()).then(|| matrix.transposed());
+        Transition { matrix, transposed, degree }
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.matrix.rows()
+    }
+
+    /// A: node i reads from the columns of row i, each scaled by weight / degree(i).
+    pub fn matrix(&self) -> &Csr {
+        &self.matrix
+    }
+
+    /// A^T (A itself where it is symmetric).
+    pub fn transposed(&self) -> &Csr {
+        self.transposed.as_ref().unwrap_or(&self.matrix)
+    }
+
+    /// Whether A is symmetric.
+    pub fn is_symmetric(&self) -> bool {
+        self.transposed.is_none()
+    }
+
+    /// Row sums of A, all > 0.
+    pub fn degree(&self) -> &[f64] {
+        &self.degree
+    }
+
+    /// The walk on some of the graphs of a block-diagonal set, in the given order.
+    pub fn blocks(&self, ranges: &[Range<usize>]) -> Transition {
+        Transition {
+            matrix: self.matrix.blocks(ranges),
+            transposed: self.transposed.as_ref().map(|t| t.blocks(ranges)),
+            degree: ranges.iter().flat_map(|range| &self.degree[range.clone()]).copied().collect(),
+        }
+    }
+
+    /// Bytes the walk on `nodes` nodes of a graph, with `entries` entries of its matrix, will take at most.
+    pub fn planned_bytes(graph: &Graph, walk: Walk, nodes: usize, entries: usize) -> usize {
+        let weighted = graph.adjacency().weights.is_some() || walk.lazy;
+        // Every row may get an entry of its own.
+        let matrix = 8 * (nodes + 1) + 4 * (entries + nodes) * (1 + usize::from(weighted));
+        matrix * (1 + usize::from(!graph.is_symmetric())) + 8 * nodes
+    }
+
+    /// Bytes of the arrays the kernels read.
+    pub fn bytes(&self) -> usize {
+        self.matrix.bytes() + self.transposed.as_ref().map_or(0, Csr::bytes) + 8 * self.degree.len()
+    }
+}
+
+/// Adds the diagonal entries that isolated nodes, self-loops and the lazy walk ask for, each in its place in the row.
+fn with_loops(adjacency: &Csr, walk: Walk) -> Csr {
+    let weighted = adjacency.weights.is_some() || walk.lazy;
+    let mut row_ptr = Vec::with_capacity(adjacency.rows() + 1);
+    let mut col_idx = Vec::with_capacity(adjacency.entries() + adjacency.rows());
+    let mut weights = Vec::with_capacity(if weighted { adjacency.entries() + adjacency.rows() } else { 0 });
+    row_ptr.push(0);
+    let everything = |_: u32| true;
+    for i in 0..adjacency.rows() {
+        walk_row(adjacency, walk, i, everything, |j, weight| {
+            col_idx.push(j);
+            if weighted {
+                weights.push(weight);
+            }
+        });
+        row_ptr.push(col_idx.len() as u64);
+    }
+    Csr { row_ptr: row_ptr.into(), col_idx: col_idx.into(), weights: weighted.then_some(weights).map(Array::from) }
+}
+
+/// Row i of the walk on the edges of `i` that `kept` keeps: (column, weight), columns increasing; the walk steps with
+/// weight / sum of weights.
+pub fn walk_row(adjacency: &Csr, walk: Walk, i: usize, kept: impl Fn(u32) -> bool, mut entry: impl FnMut(u32, f32)) {
+    // (I + D^-1 A) / 2 is the plain walk on D + A, so a lazy walk is a weighted self-loop.
+    let span = adjacency.row(i);
+    let columns = &adjacency.col_idx[span.clone()];
+    let from = adjacency.weights.as_deref().map(|weights| &weights[span]);
+    let weight = |e: usize| from.map_or(1.0, |weights| weights[e]);
+    let is_kept = |&e: &usize| kept(columns[e]);
+    let place = columns.partition_point(|&j| (j as usize) < i);
+    let has_loop = columns.get(place) == Some(&(i as u32)) && is_kept(&place);
+    let others = || (0..columns.len()).filter(|&e| columns[e] as usize != i).filter(is_kept);
+    let mut loop_weight = if has_loop { weight(place) } else { 0.0 };
+    if !has_loop && (walk.self_loops || others().next().is_none()) {
+        loop_weight = 1.0;
+    }
+    if walk.lazy {
+        let others: f64 = others().map(|e| f64::from(weight(e))).sum();
+        loop_weight += (others + f64::from(loop_weight)) as f32;
+    }
+    for e in others().take_while(|&e| e < place) {
+        entry(columns[e], weight(e));
+    }
+    if loop_weight > 0.0 {
+        entry(i as u32, loop_weight);
+    }
+    for e in others().skip_while(|&e| e < place) {
+        entry(columns[e], weight(e));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Direction;
+
+    fn dense(transition: &Transition) -> Vec<Vec<f64>> {
+        let n = transition.nodes();
+        let mut rows = vec![vec![0.0; n]; n];
+        for (i, row) in rows.iter_mut().enumerate() {
+            for (j, weight) in transition.matrix().row_entries(i) {
+                row[j] = f64::from(weight) / transition.degree()[i];
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn rows_sum_to_one_and_isolated_nodes_stay_put() {
+        // 0 - 1 - 2, node 3 alone
+        let graph = Graph::from_edges(4, &[(0, 1), (1, 2), (1, 0)], None, Direction::Undirected).unwrap();
+        assert_eq!(graph.directed_edges(), 4);
+        let walk = dense(&Transition::new(&graph, Walk::default()));
+        assert_eq!(walk[0], [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(walk[1], [0.5, 0.0, 0.5, 0.0]);
+        assert_eq!(walk[3], [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn weighted_duplicates_are_summed() {
+        let edges = [(0, 1), (0, 2), (0, 1)];
+        let graph = Graph::from_edges(3, &edges, Some(&[1.0, 1.0, 2.0]), Direction::Directed).unwrap();
+        let walk = dense(&Transition::new(&graph, Walk::default()));
+        assert_eq!(walk[0], [0.0, 0.75, 0.25]);
+        assert_eq!(walk[1], [0.0, 1.0, 0.0]); // a sink steps to itself
+    }
+
+    #[test]
+    fn a_walk_is_no_larger_than_planned() {
+        for direction in [Direction::Undirected, Direction::Directed] {
+            let graph = Graph::from_edges(5, &[(0, 1), (1, 2), (3, 3)], None, direction).unwrap();
+            for (lazy, self_loops) in [(false, false), (true, false), (false, true)] {
+                let walk = Walk { lazy, self_loops };
+                let planned = Transition::planned_bytes(&graph, walk, 5, graph.adjacency().entries());
+                assert!(Transition::new(&graph, walk).bytes() <= planned);
+            }
+        }
+    }
+
+    #[test]
+    fn the_lazy_walk_stays_half_of_the_time() {
+        let graph = Graph::from_edges(3, &[(0, 1), (1, 2)], None, Direction::Undirected).unwrap();
+        let walk = dense(&Transition::new(&graph, Walk { lazy: true, self_loops: false }));
+        assert_eq!(walk[1], [0.25, 0.5, 0.25]);
+        let loops = dense(&Transition::new(&graph, Walk { lazy: false, self_loops: true }));
+        assert_eq!(loops[0], [0.5, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn blocks_equal_the_walk_of_each_graph() {
+        let edges = [(0, 1), (2, 3), (3, 4), (4, 2), (5, 6)];
+        let graph = Graph::from_edges(7, &edges, None, Direction::Directed).unwrap();
+        let whole = Transition::new(&graph, Walk::default());
+        let part = whole.blocks(&[5..7, 2..5]);
+        assert_eq!(part.nodes(), 5);
+        assert_eq!(part.matrix().col_idx, [1, 1, 3, 4, 2]);
+        assert_eq!(part.transposed(), &part.matrix().transposed());
+    }
+
+    #[test]
+    fn from_csr_refuses_broken_rows() {
+        let csr = |row_ptr: &[u64], col_idx: &[u32]| Csr {
+            row_ptr: row_ptr.to_vec().into(),
+            col_idx: col_idx.to_vec().into(),
+            weights: None,
+        };
+        assert!(Graph::from_csr(csr(&[0, 1, 2], &[1, 0])).unwrap().is_symmetric());
+        assert!(!Graph::from_csr(csr(&[0, 1, 1], &[1])).unwrap().is_symmetric());
+        for (row_ptr, col_idx) in
+            [(&[0, 2, 1, 2][..], &[0, 1][..]), (&[0, 1], &[1]), (&[0, 2], &[0, 0]), (&[0, 3], &[0]), (&[], &[])]
+        {
+            assert!(Graph::from_csr(csr(row_ptr, col_idx)).is_err(), "{row_ptr:?} {col_idx:?}");
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The settings of a run: every key, its default and its range.
+
+use crate::architecture::{Architecture, HopWeights};
+use harmonia_graph::dataset::{Normalise, SplitRule};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::Walk;
+use serde::{Deserialize, Serialize};
+
+/// Everything that decides the outcome of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Name of the preset the settings started from; empty for none.
+    pub preset: String,
+    /// What to train on.
+    pub data: Data,
+    /// The random walk.
+    pub walk: Walk,
+    /// Sizes of the model.
+    pub model: Model,
+    /// How parameters start.
+    pub init: Initialisation,
+    /// Optimisation.
+    pub train: Train,
+    /// How it is computed.
+    pub engine: Engine,
+    /// Seeds and machine.
+    pub run: Run,
+}
+
+/// What to train on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Name of a dataset, or the path of a store directory.
+    pub dataset: String,
+    /// Directory of datasets; empty: the environment variable HARMONIA_DATA, or the user's cache directory.
+    pub dir: String,
+    /// Which of the five synthetic datasets, 0..4.
+    pub index: u32,
+    /// `default` (the dataset's own; of several, that of the seed), `own:0`, `per-class:20/500/1000`,
+    /// `fractions:60/20/20` or `folds:10/0` (random, by run seed).
+    pub split: String,
+    /// `none`, `row` (divide each row of X by its sum) or `standardise` (columns, by the training nodes).
+    pub normalise: Normalise,
+    /// Enter every edge both ways.
+    pub undirected: bool,
+}
+
+/// Sizes of the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// C, experts.
+    pub experts: usize,
+    /// m, experts each feature uses.
+    pub active: usize,
+    /// B, bases of each expert.
+    pub bases: usize,
+    /// Hidden widths of each expert.
+    pub hidden: Vec<usize>,
+    /// q, embedding width.
+    pub embedding: usize,
+    /// T, walk lengths 0..T-1.
+    pub hops: usize,
+    /// `simplex` or `free`.
+    pub hop_weights: HopWeights,
+}
+
+/// Where dropout acts while training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DropoutPlace {
+    /// Nowhere.
+    None,
+    /// Entries of X: zero with probability p, else scaled by 1 / (1 - p).
+    #[default]
+    Input,
+    /// Whole responses: f_k is zero for every node with probability p, else scaled by 1 / (1 - p).
+    Feature,
+    /// Hidden units of the experts, separately for every node and feature.
+    Hidden,
+}
+
+/// How parameters start (`model/init.rs` has the formulas).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Initialisation {
+    /// Factor on the readout's usual start; 0 starts from the intercept alone.
+    pub readout_scale: f64,
+    /// Hop logits start at 1 + hop_growth * t.
+    pub hop_growth: f64,
+    /// psi(1) - psi(0) of each expert's bases, root mean square; 0 leaves experts uncalibrated.
+    pub response_slope: f64,
+    /// psi(0) of calibrated experts.
+    pub response_level: f64,
+}
+
+impl Default for Initialisation {
+    fn default() -> Self {
+        Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3 }
+    }
+}
+
+/// Which update rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimizer {
+    /// Weight decay as L2 in the gradient.
+    Adam,
+    /// Decoupled weight decay.
+    AdamW,
+}
+
+/// How the learning rate moves over epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// It does not.
+    Constant,
+    /// Half a cosine from `learning_rate` to `final_learning_rate` over `epochs`.
+    Cosine,
+}
+
+/// What early stopping and the choice of the best epoch look at, on the validation units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Share of units classified correctly.
+    Accuracy,
+    /// Area under the ROC curve.
+    RocAuc,
+    /// Negative log-likelihood.
+    Loss,
+}
+
+/// Optimisation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Train {
+    /// `adam` or `adamw`.
+    pub optimizer: Optimizer,
+    /// Step size at the start.
+    pub learning_rate: f64,
+    /// Weight decay on every parameter.
+    pub weight_decay: f64,
+    /// `constant` or `cosine`.
+    pub schedule: Schedule,
+    /// Where the cosine ends.
+    pub final_learning_rate: f64,
+    /// Largest gradient norm; 0: no clipping.
+    pub clip_norm: f64,
+    /// Graphs a step sees (on one graph: training nodes a step is scored on); 0: everything at once.
+    pub batch_size: usize,
+    /// Most epochs.
+    pub epochs: usize,
+    /// Epochs without improvement before stopping, counted once the model has begun to learn; 0: never stop early.
+    pub patience: usize,
+    /// `accuracy`, `roc_auc` or `loss`.
+    pub metric: Metric,
+    /// Dropout probability.
+    pub dropout: f64,
+    /// `input`, `feature`, `hidden` or `none`.
+    pub dropout_place: DropoutPlace,
+}
+
+/// Element type of propagated states. Sums are always taken in f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum States {
+    /// Single precision.
+    #[default]
+    F32,
+    /// IEEE half: half the traffic of a hop, 11 bits.
+    F16,
+    /// bfloat16: half the traffic, 8 bits, the range of f32.
+    Bf16,
+}
+
+impl States {
+    /// Of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            States::F32 => 4,
+            States::F16 | States::Bf16 => 2,
+        }
+    }
+
+    /// Refuses half precision where its range may not do.
+    ///
+    /// # Errors
+    /// f16 on a directed graph.
+    pub fn check(self, symmetric: bool) -> Result<()> {
+        if self != States::F16 || symmetric {
+            return Ok(());
+        }
+        Err(Error::Config(
+            "engine.states = f16 is for undirected graphs: on a directed one the gradient of a node is a sum over all that \
+             point to it and may leave the range of half precision; use --set engine.states=bf16"
+                .into(),
+        ))
+    }
+}
+
+/// How responses are evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Monb {
+    /// Every expert network at every point: the reference, and the only way where hidden units are dropped.
+    Direct,
+    /// Experts compiled to their pieces once a step, then a look-up a point.
+    #[default]
+    Knots,
+}
+
+/// What is carried along walks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Propagate {
+    /// Responses: d columns, then the readout.
+    Features,
+    /// The readout first: L columns a hop. Graph tasks: nothing, every node has its weight in advance.
+    Classes,
+    /// Whichever the cost model finds cheaper.
+    #[default]
+    Auto,
+}
+
+/// Whether zeros of X are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sparse {
+    /// Never: X is made dense.
+    Off,
+    /// Where X is held as sparse rows and the readout comes first.
+    #[default]
+    Auto,
+}
+
+/// How it is computed. All choices but `states` give the same numbers up to rounding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Engine {
+    /// `knots` or `direct`.
+    pub monb: Monb,
+    /// `auto`, `features` or `classes`.
+    pub propagate: Propagate,
+    /// `auto` or `off`.
+    pub sparse: Sparse,
+    /// Element type of propagated states: `f32`, `f16` or `bf16`.
+    pub states: States,
+}
+
+/// Seeds and machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// First seed.
+    pub seed: u64,
+    /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
+    pub seeds: usize,
+    /// Folds of a cross-validation; 0: none.
+    pub folds: usize,
+    /// `auto`, `cpu`, `cuda` (or `cuda:1`, ...) or `host`.
+    pub device: String,
+    /// Threads; 0: one a core. Results do not depend on it.
+    pub threads: usize,
+    /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
+    pub checkpoint_seconds: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            preset: String::new(),
+            data: Data {
+                dataset: "synthetic".into(),
+                dir: String::new(),
+                index: 0,
+                split: "default".into(),
+                normalise: Normalise::None,
+                undirected: false,
+            },
+            walk: Walk::default(),
+            model: Model {
+                experts: 4,
+                active: 2,
+                bases: 8,
+                hidden: vec![16, 8],
+                embedding: 16,
+                hops: 4,
+                hop_weights: HopWeights::Simplex,
+            },
+            init: Initialisation::default(),
+            train: Train {
+                optimizer: Optimizer::AdamW,
+                learning_rate: 1e-3,
+                weight_decay: 1e-4,
+                schedule: Schedule::Constant,
+                final_learning_rate: 1e-6,
+                clip_norm: 0.0,
+                batch_size: 0,
+                epochs: 500,
+                patience: 100,
+                metric: Metric::Accuracy,
+                dropout: 0.0,
+                dropout_place: DropoutPlace::Input,
+            },
+            engine: Engine::default(),
+            run: Run { seed: 0, seeds: 1, folds: 0, device: "auto".into(), threads: 0, checkpoint_seconds: 10.0 },
+        }
+    }
+}
+
+impl Config {
+    /// The sizes of the model for a dataset with this many features and outputs.
+    pub fn architecture(&self, features: usize, outputs: usize) -> Architecture {
+        let Model { experts, active, bases, hidden, embedding, hops, hop_weights } = self.model.clone();
+        Architecture { features, outputs, experts, active, bases, hidden, embedding, hops, hop_weights }
+    }
+
+    /// Refuses values no run can have.
+    ///
+    /// # Errors
+    /// The first of them, by key.
+    pub fn check(&self) -> Result<()> {
+        let t = &self.train;
+        let bad = |key: &str, found: &dyn std::fmt::Display, expected: &str| {
+            Err(Error::Config(format!("{key} is {found}; expected {expected}")))
+        };
+        if !(t.learning_rate.is_finite() && t.learning_rate > 0.0) {
+            return bad("train.learning_rate", &t.learning_rate, "a number above 0");
+        }
+        let not_negative = [
+            ("train.final_learning_rate", t.final_learning_rate),
+            ("train.weight_decay", t.weight_decay),
+            ("train.clip_norm", t.clip_norm),
+            ("init.readout_scale", self.init.readout_scale),
+            ("init.hop_growth", self.init.hop_growth),
+            ("init.response_slope", self.init.response_slope),
+            ("run.checkpoint_seconds", self.run.checkpoint_seconds),
+        ];
+        for (key, value) in not_negative {
+            if !(value.is_finite() && value >= 0.0) {
+                return bad(key, &value, "a number of at least 0");
+            }
+        }
+        if !self.init.response_level.is_finite() {
+            return bad("init.response_level", &self.init.response_level, "a number");
+        }
+        if !(0.0..1.0).contains(&t.dropout) {
+            return bad("train.dropout", &t.dropout, "a probability in [0, 1)");
+        }
+        if t.epochs == 0 || t.epochs > u32::MAX as usize {
+            return bad("train.epochs", &t.epochs, "1 to 4294967295");
+        }
+        if !(1..=1 << 20).contains(&self.run.seeds) {
+            return bad("run.seeds", &self.run.seeds, "1 to 1048576");
+        }
+        // TOML has signed integers, and seed, seed + 1, ... must all have a form.
+        if self.run.seed > i64::MAX as u64 - self.run.seeds as u64 {
+            return bad("run.seed", &self.run.seed, "a number below 2^63, with room for all seeds");
+        }
+        if self.data.index > 4 {
+            return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");
+        }
+        let rule = SplitRule::parse(&self.data.split)?;
+        if self.run.folds != 0 && !(3..=1 << 16).contains(&self.run.folds) {
+            return bad("run.folds", &self.run.folds, "3 to 65536 (one tests, one validates), or 0 for none");
+        }
+        if self.run.folds != 0 && rule != SplitRule::Default {
+            return bad("data.split", &self.data.split, "default, because --folds draws the splits");
+        }
+        // Sizes that do not depend on the dataset.
+        self.architecture(1, 1).check()
+    }
+}

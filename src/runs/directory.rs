@@ -1,0 +1,211 @@
+//! What a run keeps on disk, and how it survives being killed.
+//!
+//! `config.toml` (effective settings), `metrics.jsonl` (one line an epoch), `best.safetensors` (parameters of the best
+//! epoch), `last.safetensors` (everything needed to go on), and written at the end: `centres.npy` (mean response of each
+//! feature), `summary.json` and `report.html`.
+//! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
+//! files say about later epochs is cut off.
+
+use crate::architecture::Layout;
+use crate::config::Config;
+use crate::model::{Checkpoint, ModelDescription};
+use crate::settings::to_toml;
+use crate::train::EpochRecord;
+use crate::train::trainer::{Progress, State};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What `best.safetensors` says about itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ModelMetadata {
+    /// Dataset it was trained on.
+    pub dataset: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The fold that tested, in a cross-validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<usize>,
+    /// Epoch the parameters are from, counted from 1.
+    pub epoch: usize,
+    /// Names of the columns of X, so that the model can be read without its data.
+    #[serde(default)]
+    pub feature_names: Vec<String>,
+    /// Names of the classes.
+    #[serde(default)]
+    pub class_names: Vec<String>,
+    /// What is needed to use the parameters.
+    #[serde(flatten)]
+    pub model: ModelDescription,
+}
+
+/// A run directory open for writing.
+pub struct RunDirectory {
+    path: PathBuf,
+    metrics: File,
+}
+
+impl RunDirectory {
+    /// Makes a new directory with settings in it.
+    ///
+    /// # Errors
+    /// It exists and is not empty, or cannot be made; nothing is left behind.
+    pub fn create(path: &Path, config: &Config) -> Result<()> {
+        let text = to_toml(config)?;
+        let existed = path.is_dir();
+        create_empty(path)?;
+        let written = files::write_atomic(&path.join("config.toml"), text.as_bytes());
+        if written.is_err() && !existed {
+            // Best effort: the error that matters is the first one.
+            let _ = fs::remove_dir(path);
+        }
+        written
+    }
+
+    /// Opens a directory that has settings, to start or to go on.
+    ///
+    /// # Errors
+    /// `metrics.jsonl` cannot be written.
+    pub fn open(path: &Path) -> Result<RunDirectory> {
+        files::remove_unfinished(path);
+        let metrics_path = path.join("metrics.jsonl");
+        let metrics = (File::options().create(true).append(true).open(&metrics_path))
+            .map_err(Error::io("write", &metrics_path))?;
+        Ok(RunDirectory { path: path.to_path_buf(), metrics })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The state to go on from and the seconds spent so far; `None` where no checkpoint was written yet.
+    /// Cuts `metrics.jsonl` back to that state.
+    ///
+    /// # Errors
+    /// A file is damaged or does not fit the model.
+    pub fn restore(&mut self, layout: &Layout) -> Result<Option<(State, f64)>> {
+        let path = self.path.join("last.safetensors");
+        if !path.exists() {
+            self.truncate_metrics(0)?;
+            return Ok(None);
+        }
+        let checkpoint = Checkpoint::read(&path)?;
+        let progress: Progress = (checkpoint.metadata.as_deref())
+            .and_then(|text| serde_json::from_str(text).ok())
+            .ok_or_else(|| Error::file(&path, "has no training state; it is not a checkpoint of a run"))?;
+        let state = State {
+            parameters: checkpoint.parameters(layout, "")?,
+            first_moment: checkpoint.parameters(layout, "adam.first.")?,
+            second_moment: checkpoint.parameters(layout, "adam.second.")?,
+            best: checkpoint.parameters(layout, "best.")?,
+            progress,
+        };
+        self.truncate_metrics(state.progress.epoch)?;
+        let seconds = self.history()?.last().map_or(0.0, |record| record.seconds);
+        Ok(Some((state, seconds)))
+    }
+
+    /// Replaces both checkpoints.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn save(&self, layout: &Layout, state: &State, model: &ModelMetadata) -> Result<()> {
+        let json =
+            |value: serde_json::Result<String>| value.map_err(|error| Error::file(&self.path, error.to_string()));
+        // The log first: a checkpoint must not know of epochs that the log could lose with the power.
+        let log = self.path.join("metrics.jsonl");
+        self.metrics.sync_data().map_err(Error::io("write", &log))?;
+        let best = Checkpoint::named(layout, &state.best, "");
+        let model = json(serde_json::to_string(model))?;
+        Checkpoint::write(&self.path.join("best.safetensors"), best, Some(model))?;
+        let mut tensors = Checkpoint::named(layout, &state.parameters, "");
+        tensors.extend(Checkpoint::named(layout, &state.first_moment, "adam.first."));
+        tensors.extend(Checkpoint::named(layout, &state.second_moment, "adam.second."));
+        tensors.extend(Checkpoint::named(layout, &state.best, "best."));
+        let metadata = json(serde_json::to_string(&state.progress))?;
+        Checkpoint::write(&self.path.join("last.safetensors"), tensors, Some(metadata))
+    }
+
+    /// Adds a line to `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn log(&mut self, record: &EpochRecord) -> Result<()> {
+        let path = self.path.join("metrics.jsonl");
+        let mut line = serde_json::to_string(record).map_err(|error| Error::file(&path, error.to_string()))?;
+        line.push('\n');
+        self.metrics.write_all(line.as_bytes()).map_err(Error::io("write", &path))
+    }
+
+    /// Writes a whole file of the directory.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        files::write_atomic(&self.path.join(name), text.as_bytes())
+    }
+
+    /// Every epoch logged so far. A line cut off by a kill is left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn history(&self) -> Result<Vec<EpochRecord>> {
+        let text = files::read_text(&self.path.join("metrics.jsonl"))?;
+        Ok(text.lines().map_while(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    fn truncate_metrics(&mut self, epochs: usize) -> Result<()> {
+        let path = self.path.join("metrics.jsonl");
+        let mut text = String::new();
+        for record in self.history()?.iter().take_while(|record| record.epoch <= epochs) {
+            text += &serde_json::to_string(record).map_err(|error| Error::file(&path, error.to_string()))?;
+            text.push('\n');
+        }
+        files::write_atomic(&path, text.as_bytes())?;
+        *self = RunDirectory::open(&self.path)?;
+        Ok(())
+    }
+}
+
+/// Makes `path` unless it exists and is empty.
+fn create_empty(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        files::remove_unfinished(path);
+        let mut entries = fs::read_dir(path).map_err(Error::io("read", path))?;
+        if entries.next().is_some() {
+            return Err(Error::file(
+                path,
+                "is not empty: choose another --out, or continue the run in it with --resume",
+            ));
+        }
+        return Ok(());
+    }
+    fs::create_dir_all(path).map_err(Error::io("create directory", path))
+}
+
+/// A new directory `runs/<name>-<number>` below the current one, the lowest number that is free.
+///
+/// # Errors
+/// It cannot be made.
+pub fn next_free(name: &str) -> Result<PathBuf> {
+    let parent = Path::new("runs");
+    // The name comes from data: it must stay one component below `runs`.
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = name.trim_start_matches('.').chars().take(80).map(safe).collect();
+    let name = if name.is_empty() { "store" } else { &name };
+    fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+    for number in 1.. {
+        let path = parent.join(format!("{name}-{number}"));
+        // Creating decides, so that two processes never share a directory.
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("create directory", &path)(error)),
+        }
+    }
+    Err(Error::file(parent, "has no free number left"))
+}

@@ -1,0 +1,215 @@
+//! What people call features, nodes, classes and outputs, and finding them by it.
+
+use super::TrainedRun;
+use crate::explain::Score;
+use crate::loss::Objective;
+use harmonia_graph::dataset::{Dataset, Labels, Level};
+use harmonia_graph::error::{Error, Result, one_line, suggestion};
+
+/// Names of a run's parts.
+pub struct Names<'a> {
+    dataset: &'a Dataset,
+    features: &'a [String],
+    classes: &'a [String],
+    outputs: usize,
+    objective: Objective,
+}
+
+impl<'a> Names<'a> {
+    /// Those of a run; the model keeps its own of features and classes.
+    pub fn of(run: &'a TrainedRun) -> Self {
+        let or = |own: &'a [String], other: &'a [String]| if own.is_empty() { other } else { own };
+        Names {
+            dataset: &run.dataset,
+            features: or(&run.metadata.feature_names, &run.dataset.feature_names),
+            classes: or(&run.metadata.class_names, &run.dataset.class_names),
+            outputs: run.factors.outputs(),
+            objective: run.model.objective,
+        }
+    }
+
+    /// Whether the model tells two classes apart by one logit.
+    pub fn is_binary(&self) -> bool {
+        self.outputs == 1 && self.classes.len() == 2
+    }
+
+    /// Name of a column of X.
+    pub fn feature(&self, k: usize) -> String {
+        self.features.get(k).cloned().unwrap_or_else(|| format!("feature {k}"))
+    }
+
+    /// Name of a class.
+    pub fn class(&self, class: usize) -> String {
+        self.classes.get(class).cloned().unwrap_or_else(|| format!("class {class}"))
+    }
+
+    /// Names of all classes.
+    pub fn classes(&self) -> Vec<String> {
+        let count = if self.is_binary() { 2 } else { self.outputs };
+        (0..count).map(|class| self.class(class)).collect()
+    }
+
+    /// Name of an output; of the one logit of a binary task, the class it speaks for.
+    pub fn output(&self, output: usize) -> String {
+        if self.is_binary() { self.class(1) } else { self.class(output) }
+    }
+
+    /// Name of a node, where nodes have names.
+    pub fn node(&self, node: usize) -> Option<&'a str> {
+        self.dataset.node_names.get(node).map(String::as_str)
+    }
+
+    /// A node for a line of text: its name, or its number.
+    pub fn node_text(&self, node: usize) -> String {
+        match self.node(node) {
+            Some(name) => one_line(name),
+            None => self.dataset.original_id(node).to_string(),
+        }
+    }
+
+    /// The true class of a unit by the names of its own dataset, or all its labels; none where it is not known.
+    pub fn truth(&self, unit: usize) -> Option<String> {
+        let named = |class: usize| self.dataset.class_names.get(class).cloned().unwrap_or_else(|| self.class(class));
+        match &self.dataset.labels {
+            Labels::Classes { ids, .. } => self.dataset.labels.is_labelled(unit).then(|| named(ids[unit] as usize)),
+            Labels::Multi { bits, width } => {
+                let bits = bits[unit * width..][..*width].iter().enumerate();
+                Some(joined(bits.filter(|(_, bit)| **bit == 1).map(|(label, _)| named(label)).collect()))
+            }
+        }
+    }
+
+    /// Whether labels of the dataset are among what the model predicts, so that predictions can be right or wrong.
+    pub fn is_comparable(&self) -> bool {
+        let own = &self.dataset.class_names;
+        let kind = matches!(self.dataset.labels, Labels::Classes { .. }) == self.has_one_class();
+        kind && own.iter().all(|name| self.classes.contains(name))
+    }
+
+    /// The column called `text`, or with that number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find_feature(&self, text: &str) -> Result<usize> {
+        find(text, self.features, self.dataset.features.cols, "feature")
+    }
+
+    /// The node called `text`, or with that number in the source of the data.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find_node(&self, text: &str) -> Result<usize> {
+        if let Some(node) = self.dataset.node_names.iter().position(|name| name == text) {
+            return Ok(node);
+        }
+        let nodes = self.dataset.graph.nodes();
+        let number = text.parse::<usize>().ok().filter(|&number| number < nodes);
+        let number = number.and_then(|number| match &self.dataset.node_order {
+            Some(order) => order.original.iter().position(|&original| original as usize == number),
+            None => Some(number),
+        });
+        number.ok_or_else(|| {
+            let names = if self.dataset.node_names.is_empty() { "" } else { ", or their names" };
+            let hint = suggestion(text, self.dataset.node_names.iter().map(String::as_str));
+            Error::Config(format!("there is no node `{}`{hint}; nodes are 0 to {}{names}", one_line(text), nodes - 1))
+        })
+    }
+
+    /// The score that `--class` and `--versus` ask for; without a class, the predicted one.
+    ///
+    /// # Errors
+    /// There is no such class, or nothing to hold it against.
+    pub fn score(&self, class: Option<&str>, versus: Option<&str>, logits: &[f64]) -> Result<Score> {
+        let find = |text: &str| find(text, self.classes, self.classes().len(), "class");
+        let class = class.map(find).transpose()?;
+        let versus = versus.map(find).transpose()?;
+        if class.is_some() && class == versus {
+            return Err(Error::Config("--class and --versus name the same class".into()));
+        }
+        if self.is_binary() {
+            // One logit speaks for class 1 and against class 0; a class against the other is the logit itself.
+            let class = class.or(versus.map(|versus| 1 - versus)).unwrap_or(1);
+            return Ok(Score { output: 0, versus: None, sign: if class == 1 { 1.0 } else { -1.0 } });
+        }
+        let others = (0..logits.len()).filter(|&output| Some(output) != versus);
+        let best = others.fold(None, |best: Option<usize>, at| match best {
+            Some(best) if logits[at] <= logits[best] => Some(best),
+            _ => Some(at),
+        });
+        Ok(Score { output: class.or(best).unwrap_or(0), versus, sign: 1.0 })
+    }
+
+    /// A score in words.
+    pub fn score_text(&self, score: Score) -> String {
+        if self.is_binary() {
+            return self.class(usize::from(score.sign > 0.0));
+        }
+        match score.versus {
+            Some(versus) => format!("{} versus {}", self.output(score.output), self.output(versus)),
+            None => self.output(score.output),
+        }
+    }
+
+    /// Probability of every class (of every label, where a unit has several).
+    pub fn probabilities(&self, logits: &[f64]) -> Vec<f64> {
+        let sigmoid = |logit: f64| 1.0 / (1.0 + (-logit).exp());
+        match self.objective {
+            Objective::Sigmoid if self.is_binary() => vec![sigmoid(-logits[0]), sigmoid(logits[0])],
+            Objective::Sigmoid => logits.iter().map(|&logit| sigmoid(logit)).collect(),
+            Objective::Softmax => {
+                let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = logits.iter().map(|logit| (logit - largest).exp()).sum();
+                logits.iter().map(|logit| (logit - largest).exp() / sum).collect()
+            }
+        }
+    }
+
+    /// The predicted class in words; of a multi-label task, all labels that are more likely than not.
+    pub fn predicted(&self, logits: &[f64]) -> String {
+        let probabilities = self.probabilities(logits);
+        if !self.has_one_class() {
+            let likely: Vec<String> =
+                (0..logits.len()).filter(|&label| probabilities[label] > 0.5).map(|label| self.class(label)).collect();
+            return joined(likely);
+        }
+        let best = (0..probabilities.len())
+            .fold(0, |best, at| if probabilities[at] > probabilities[best] { at } else { best });
+        self.class(best)
+    }
+
+    /// Whether a unit has a single class.
+    pub fn has_one_class(&self) -> bool {
+        self.is_binary() || self.objective == Objective::Softmax
+    }
+
+    /// "node" or "graph".
+    pub fn unit(&self) -> &'static str {
+        if self.dataset.level == Level::Node { "node" } else { "graph" }
+    }
+}
+
+/// Several labels as one text.
+fn joined(labels: Vec<String>) -> String {
+    if labels.is_empty() { "no label".into() } else { labels.join(", ") }
+}
+
+fn find(text: &str, names: &[String], count: usize, what: &str) -> Result<usize> {
+    if let Some(at) = names.iter().position(|name| name == text) {
+        return Ok(at);
+    }
+    let mut loose = names.iter().enumerate().filter(|(_, name)| name.eq_ignore_ascii_case(text));
+    if let (Some((at, _)), None) = (loose.next(), loose.next()) {
+        return Ok(at);
+    }
+    // A class that the source calls -1 is "class -1" here.
+    let called = || names.iter().position(|name| *name == format!("{what} {text}"));
+    text.parse::<usize>().ok().filter(|&number| number < count).or_else(called).ok_or_else(|| {
+        let hint = suggestion(text, names.iter().map(String::as_str));
+        let few = if names.len() <= 20 { format!(": {}", names.join(", ")) } else { String::new() };
+        Error::Config(format!(
+            "there is no {what} `{}`{hint}; give a name or a number from 0 to {}{few}",
+            one_line(text),
+            count.saturating_sub(1)
+        ))
+    })
+}

@@ -1,0 +1,122 @@
+//! What came out of a run, and of several.
+
+use crate::loss::Scores;
+use crate::loss::metrics::{SCORE_NAMES, mean, standard_deviation};
+use crate::recovery::Recovery;
+use crate::train::RunName;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// The outcome of one run; `summary.json` of its run directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Seed of the run.
+    pub seed: u64,
+    /// The fold that tested, in a cross-validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<usize>,
+    /// Its directory, if it has one.
+    pub run_dir: Option<PathBuf>,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Epochs trained.
+    pub epochs: usize,
+    /// Epoch whose parameters were kept, counted from 1.
+    pub best_epoch: usize,
+    /// Whether patience ended the run.
+    pub stopped_early: bool,
+    /// Whether the model left its starting plateau: training loss below that of class frequencies, validation above
+    /// chance.
+    pub learned: bool,
+    /// Seconds of training, over all sittings.
+    pub seconds: f64,
+    /// Where it was computed.
+    pub device: String,
+    /// Scores of the best epoch.
+    pub test: Scores,
+    /// Scores of the best epoch.
+    pub validation: Scores,
+    /// Scores of the best epoch, without dropout or noise.
+    pub train: Scores,
+    /// Synthetic data: what was found again of the generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// Synthetic data: the generator's own test negative log-likelihood, which no model can expect to beat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_nll: Option<f64>,
+}
+
+impl RunSummary {
+    /// Which run it is.
+    pub fn name(&self) -> RunName {
+        RunName { seed: self.seed, fold: self.fold }
+    }
+}
+
+/// The outcome of all runs.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Name of the dataset.
+    pub dataset: String,
+    /// Name of the preset; empty for none.
+    pub preset: String,
+    /// Directory of the whole, if there is one.
+    pub run_dir: Option<PathBuf>,
+    /// One a seed; in a cross-validation, one a fold of each seed.
+    pub runs: Vec<RunSummary>,
+}
+
+impl Outcome {
+    /// Seeds in order, each with its runs.
+    pub fn repeats(&self) -> impl Iterator<Item = &[RunSummary]> {
+        self.runs.chunk_by(|a, b| a.seed == b.seed)
+    }
+
+    /// Whether the runs are folds.
+    pub fn cross_validated(&self) -> bool {
+        self.runs.iter().any(|run| run.fold.is_some())
+    }
+
+    /// Sample standard deviation of the means of the repeats: how much the way of dealing the folds matters.
+    pub fn between_repeats(&self, part: impl Fn(&RunSummary) -> &Scores, name: &str) -> Option<f64> {
+        let means: Vec<f64> =
+            self.repeats().filter_map(|runs| mean(runs.iter().filter_map(|run| part(run).get(name)))).collect();
+        standard_deviation(&means)
+    }
+
+    /// (mean, sample standard deviation) over all runs of a score of a part.
+    pub fn spread(&self, part: impl Fn(&RunSummary) -> &Scores, name: &str) -> (Option<f64>, Option<f64>) {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| part(run).get(name)).collect();
+        (mean(values.iter().copied()), standard_deviation(&values))
+    }
+
+    /// The object of `--json`.
+    pub fn to_json(&self) -> Value {
+        let part = |part: fn(&RunSummary) -> &Scores| {
+            let scores = SCORE_NAMES.iter().map(|name| {
+                let (mean, std) = self.spread(part, name);
+                let mut score = json!({ "mean": mean, "std": std });
+                if self.cross_validated() {
+                    score["std_between_repeats"] = json!(self.between_repeats(part, name));
+                }
+                (name.to_string(), score)
+            });
+            scores.collect::<Map<_, _>>()
+        };
+        let folds = self.runs.iter().filter(|run| run.fold.is_some() && run.seed == self.runs[0].seed).count();
+        json!({
+            "dataset": self.dataset,
+            "preset": self.preset,
+            "seeds": self.repeats().count(),
+            "folds": folds,
+            "run_dir": self.run_dir,
+            "test": part(|run| &run.test),
+            "validation": part(|run| &run.validation),
+            "parameters": self.runs.first().map(|run| run.parameters),
+            "epochs": self.runs.iter().map(|run| run.epochs).sum::<usize>(),
+            "seconds": self.runs.iter().map(|run| run.seconds).sum::<f64>(),
+            "runs": self.runs,
+        })
+    }
+}

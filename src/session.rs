@@ -1,0 +1,370 @@
+//! Runs from start to end: one seed after the other, each in its own directory, interruptible and resumable.
+
+use crate::architecture::Layout;
+use crate::config::Config;
+use crate::device::Device;
+use crate::explain::{Factors, centre};
+use crate::loss::Objective;
+use crate::model::{FittedModel, MemoryPlan, ModelDescription};
+use crate::recovery::recover;
+use crate::report;
+use crate::runs::{ModelMetadata, Outcome, RunDirectory, RunSummary};
+use crate::train::trainer::State;
+use crate::train::{EpochRecord, RunName, Trainer, prepare};
+use harmonia_graph::dataset::{Dataset, Scaling};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
+use harmonia_graph::stop::Stop;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Bytes of activations up to which runs are trained side by side.
+const SMALL_RUN: usize = 64 << 20;
+
+/// Hears of progress. All methods may do nothing. Small runs of a session are trained side by side.
+pub trait Observer: Send {
+    /// A run begins, or goes on after `done` of `epochs` epochs.
+    fn begin(&mut self, run: RunName, done: usize, epochs: usize);
+    /// An epoch of a run is over.
+    fn epoch(&mut self, run: RunName, record: &EpochRecord);
+    /// A run is over.
+    fn end(&mut self, summary: &RunSummary);
+}
+
+/// Says nothing.
+pub struct Silent;
+
+impl Observer for Silent {
+    fn begin(&mut self, _: RunName, _: usize, _: usize) {}
+    fn epoch(&mut self, _: RunName, _: &EpochRecord) {}
+    fn end(&mut self, _: &RunSummary) {}
+}
+
+/// Settings, data and machine of a set of runs.
+pub struct Session<'a, D: Device<Real = f32>> {
+    /// Where to compute.
+    pub device: &'a D,
+    /// Settings.
+    pub config: &'a Config,
+    /// When asked: finish the epoch, save, stop.
+    pub stop: &'a Stop,
+}
+
+impl<D: Device<Real = f32>> Session<'_, D> {
+    /// Trains every seed. With a directory, runs that it already holds are continued, and finished ones kept.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after a stop request; anything a run can fail with.
+    pub fn run(&self, dataset: &Dataset, root: Option<&Path>, observer: &mut dyn Observer) -> Result<Outcome> {
+        let names = self.names();
+        let observer = Mutex::new(observer);
+        let runs = match self.side_by_side(dataset, &names)? {
+            1 => self.one_by_one(dataset, &names, root, &observer)?,
+            workers => self.in_parallel(dataset, &names, root, &observer, workers)?,
+        };
+        let outcome = Outcome {
+            dataset: dataset.name.clone(),
+            preset: self.config.preset.clone(),
+            run_dir: root.map(Path::to_path_buf),
+            runs,
+        };
+        if let (Some(root), true) = (root, names.len() > 1) {
+            let text = serde_json::to_string_pretty(&outcome.to_json())
+                .map_err(|error| Error::file(root, error.to_string()))?;
+            files::write_atomic(&root.join("summary.json"), text.as_bytes())?;
+        }
+        Ok(outcome)
+    }
+
+    /// How many runs to train at once. A small one leaves most threads waiting, and does not suffer from a neighbour; as
+    /// results do not depend on threads, the runs may as well have one each.
+    fn side_by_side(&self, dataset: &Dataset, names: &[RunName]) -> Result<usize> {
+        if names.len() == 1 || self.device.copies() {
+            return Ok(1);
+        }
+        let (dataset, _) = prepare(dataset, self.config, names[0])?;
+        let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+        let bytes = MemoryPlan::new(self.device, &layout, &dataset, self.config).device_bytes();
+        Ok(if bytes <= SMALL_RUN { rayon::current_num_threads().min(names.len()) } else { 1 })
+    }
+
+    fn one_by_one(
+        &self,
+        dataset: &Dataset,
+        names: &[RunName],
+        root: Option<&Path>,
+        observer: &Mutex<&mut dyn Observer>,
+    ) -> Result<Vec<RunSummary>> {
+        let abort = AtomicBool::new(false);
+        let mut runs = Vec::new();
+        for &name in names {
+            runs.push(self.run_named(dataset, name, root, observer, &self.device.name(), &abort)?);
+            if self.stop.asked() && runs.len() < names.len() {
+                return Err(interrupted(root));
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Every worker has one thread and takes the next run when it is done with one.
+    fn in_parallel(
+        &self,
+        dataset: &Dataset,
+        names: &[RunName],
+        root: Option<&Path>,
+        observer: &Mutex<&mut dyn Observer>,
+        workers: usize,
+    ) -> Result<Vec<RunSummary>> {
+        let device_name = self.device.name();
+        let (next, abort) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = || -> Result<Vec<(usize, Result<RunSummary>)>> {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+            let pool = pool.map_err(|error| Error::Config(format!("cannot start a thread: {error}")))?;
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= names.len() || abort.load(Ordering::Relaxed) || self.stop.asked() {
+                    return Ok(done);
+                }
+                let run = pool.install(|| self.run_named(dataset, names[at], root, observer, &device_name, &abort));
+                // One that fails ends the session: the others stop after their epoch.
+                abort.fetch_or(run.is_err(), Ordering::Relaxed);
+                done.push((at, run));
+            }
+        };
+        let found = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect::<Result<Vec<_>>>()
+        })?;
+        let mut found: Vec<_> = found.into_iter().flatten().collect();
+        found.sort_by_key(|(at, _)| *at);
+        // What went wrong says more than that others were stopped for it.
+        if let Some(at) = found.iter().position(|(_, run)| !matches!(run, Ok(_) | Err(Error::Interrupted { .. }))) {
+            found.swap(0, at);
+        }
+        let runs = found.into_iter().map(|(_, run)| run).collect::<Result<Vec<_>>>()?;
+        if runs.len() < names.len() { Err(interrupted(root)) } else { Ok(runs) }
+    }
+
+    /// One run of the session: kept where it is complete, else trained.
+    fn run_named(
+        &self,
+        dataset: &Dataset,
+        name: RunName,
+        root: Option<&Path>,
+        observer: &Mutex<&mut dyn Observer>,
+        device_name: &str,
+        abort: &AtomicBool,
+    ) -> Result<RunSummary> {
+        let path = root.map(|root| self.directory(root, name));
+        if let Some(summary) = path.as_deref().map(finished).transpose()?.flatten() {
+            return Ok(summary);
+        }
+        let (dataset, scaling) = prepare(dataset, self.config, name)?;
+        let run = RunPlace { name, path: path.as_deref(), device_name, abort };
+        match self.train(&dataset, scaling, run, observer) {
+            Ok((summary, _)) => Ok(summary),
+            // What has to be resumed is the whole session, not the run that was under way.
+            Err(Error::Interrupted { .. }) => Err(interrupted(root)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Every run of the session, in order.
+    pub fn names(&self) -> Vec<RunName> {
+        let run = &self.config.run;
+        let folds = |seed| {
+            let folds = (0..run.folds).map(Some).chain((run.folds == 0).then_some(None));
+            folds.map(move |fold| RunName { seed, fold })
+        };
+        (run.seed..).take(run.seeds).flat_map(folds).collect()
+    }
+
+    /// Trains once, on a dataset whose split is settled, and returns the summary and the best parameters. `scaling` is
+    /// what was done to the features, for the model to remember.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_one(
+        &self,
+        dataset: &Dataset,
+        scaling: Option<Scaling>,
+        name: RunName,
+        path: Option<&Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<(RunSummary, Vec<f32>)> {
+        let run = RunPlace { name, path, device_name: &self.device.name(), abort: &AtomicBool::new(false) };
+        self.train(dataset, scaling, run, &Mutex::new(observer))
+    }
+
+    fn train(
+        &self,
+        dataset: &Dataset,
+        scaling: Option<Scaling>,
+        run: RunPlace<'_>,
+        observer: &Mutex<&mut dyn Observer>,
+    ) -> Result<(RunSummary, Vec<f32>)> {
+        let RunPlace { name, path, device_name, abort } = run;
+        let tell = || observer.lock().unwrap_or_else(PoisonError::into_inner);
+        let seed = name.seed;
+        let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+        let (mut directory, restored) = match path {
+            Some(path) => {
+                let (directory, restored) = self.open(path, name, &layout)?;
+                (Some(directory), restored)
+            }
+            None => (None, None),
+        };
+        let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
+        let mut trainer = Trainer::new(self.device, &layout, self.config, dataset, seed, state)?;
+        tell().begin(name, trainer.progress().epoch, self.config.train.epochs);
+
+        let start = Instant::now();
+        let elapsed = || spent + start.elapsed().as_secs_f64();
+        let save = |directory: &RunDirectory, trainer: &Trainer<'_, D>| {
+            let model = ModelMetadata {
+                dataset: dataset.name.clone(),
+                seed,
+                fold: name.fold,
+                feature_names: dataset.feature_names.clone(),
+                class_names: dataset.class_names.clone(),
+                epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
+                model: ModelDescription::new(
+                    &layout,
+                    self.config.walk,
+                    Objective::of(&dataset.labels),
+                    scaling.clone(),
+                ),
+            };
+            directory.save(&layout, &trainer.state()?, &model)
+        };
+        let mut saved = Instant::now();
+        while !trainer.finished() {
+            let mut record = trainer.epoch()?;
+            record.seconds = elapsed();
+            tell().epoch(name, &record);
+            let asked = self.stop.asked() || abort.load(Ordering::Relaxed);
+            let stop = asked && !trainer.finished();
+            if let Some(directory) = &mut directory {
+                directory.log(&record)?;
+                let due = saved.elapsed().as_secs_f64() >= self.config.run.checkpoint_seconds;
+                if due || stop || trainer.finished() {
+                    save(directory, &trainer)?;
+                    saved = Instant::now();
+                }
+            }
+            if stop {
+                return Err(interrupted(path));
+            }
+        }
+
+        let seconds = elapsed();
+        let test = &dataset.split.test;
+        let (recovery, generator_nll) = match &dataset.truth {
+            Some(truth) if !test.is_empty() => {
+                let (contributions, hop_weights) = trainer.contributions(test)?;
+                // A comparison that is not defined (a single test node) must not cost the user the trained model.
+                let recovery = recover(truth, test, &contributions, &hop_weights).ok();
+                (recovery, Some(truth.nll(&dataset.labels, test)))
+            }
+            _ => (None, None),
+        };
+        let progress = trainer.progress().clone();
+        let summary = RunSummary {
+            seed,
+            fold: name.fold,
+            run_dir: path.map(Path::to_path_buf),
+            parameters: layout.len(),
+            epochs: progress.epoch,
+            best_epoch: progress.stopping.best_epoch.map_or(0, |epoch| epoch + 1),
+            stopped_early: progress.stopped,
+            learned: progress.stopping.learned_at.is_some(),
+            seconds,
+            device: device_name.to_string(),
+            test: trainer.score(test)?,
+            validation: trainer.score(&dataset.split.valid)?,
+            train: trainer.score(&dataset.split.train)?,
+            recovery,
+            generator_nll,
+        };
+        if let Some(directory) = &directory {
+            let model = FittedModel {
+                layout: layout.clone(),
+                parameters: trainer.best().to_vec(),
+                walk: self.config.walk,
+                objective: Objective::of(&dataset.labels),
+                scaling,
+            };
+            let factors = Factors::of(&model)?;
+            let centres = centre::mean_responses(&factors, &dataset.features);
+            centre::write(&directory.path().join(centre::FILE), &centres)?;
+            let mut data = report::of_run(&report::Trained {
+                dataset,
+                config: self.config,
+                summary: &summary,
+                history: &directory.history()?,
+                scaling: model.scaling.as_ref(),
+                factors: &factors,
+                centres: &centres,
+            })?;
+            data.more = Some(format!("harmonia report {}", directory.path().display()));
+            directory.write("report.html", &report::html(&data)?)?;
+            let text = serde_json::to_string_pretty(&summary)
+                .map_err(|error| Error::file(directory.path(), error.to_string()))?;
+            // Last, because its presence says that the run is complete.
+            directory.write("summary.json", &text)?;
+        }
+        tell().end(&summary);
+        Ok((summary, trainer.best().to_vec()))
+    }
+
+    fn open(&self, path: &Path, name: RunName, layout: &Layout) -> Result<(RunDirectory, Option<(State, f64)>)> {
+        if !path.join("config.toml").exists() {
+            // Each directory stands for itself: its configuration names its own seed and split.
+            let mut config = self.config.clone();
+            (config.run.seed, config.run.seeds, config.run.folds) = (name.seed, 1, 0);
+            if let Some(fold) = name.fold {
+                config.data.split = format!("folds:{}/{fold}", self.config.run.folds);
+            }
+            RunDirectory::create(path, &config)?;
+        }
+        let mut directory = RunDirectory::open(path)?;
+        let restored = directory.restore(layout)?;
+        Ok((directory, restored))
+    }
+
+    fn directory(&self, root: &Path, name: RunName) -> PathBuf {
+        let seed = (self.config.run.seeds > 1).then(|| format!("seed-{}", name.seed));
+        let fold = name.fold.map(|fold| format!("fold-{fold}"));
+        root.join([seed, fold].into_iter().flatten().collect::<PathBuf>())
+    }
+}
+
+/// One run of a session.
+struct RunPlace<'a> {
+    name: RunName,
+    path: Option<&'a Path>,
+    /// For its summary.
+    device_name: &'a str,
+    /// Set where another run of the session has failed.
+    abort: &'a AtomicBool,
+}
+
+/// The summary of a run that is complete.
+fn finished(path: &Path) -> Result<Option<RunSummary>> {
+    let file = path.join("summary.json");
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = files::read_text(&file)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| Error::file(&file, format!("is not a run summary: {error}")))
+}
+
+fn interrupted(path: Option<&Path>) -> Error {
+    Error::Interrupted { run: path.unwrap_or(Path::new(".")).to_path_buf() }
+}

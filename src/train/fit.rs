@@ -1,0 +1,40 @@
+//! Data in, model out: training without files.
+
+use super::Trainer;
+use crate::architecture::Layout;
+use crate::config::Config;
+use crate::device::{Device, Machine};
+use crate::loss::Objective;
+use crate::model::{FittedModel, MemoryPlan};
+use crate::on_machine;
+use harmonia_graph::dataset::Dataset;
+use harmonia_graph::error::Result;
+use harmonia_graph::stop::Stop;
+
+/// Trains with the settings' first seed and returns the model of the best epoch. Writes no files.
+///
+/// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not
+/// apply. Threads are those of the current rayon pool.
+///
+/// # Errors
+/// Settings or data that do not fit, a device that is too small, training that diverges, or
+/// [`Error::Cancelled`](harmonia_graph::Error::Cancelled) after the epoch in which `stop` was asked for.
+pub fn fit(dataset: &Dataset, config: &Config, machine: &Machine, stop: &Stop) -> Result<FittedModel> {
+    on_machine!(machine, device => fit_on(device, dataset, config, stop))
+}
+
+fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config, stop: &Stop) -> Result<FittedModel> {
+    config.check()?;
+    dataset.check()?;
+    dataset.check_split(&dataset.split)?;
+    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    MemoryPlan::new(device, &layout, dataset, config).check(device)?;
+    let mut trainer = Trainer::new(device, &layout, config, dataset, config.run.seed, None)?;
+    while !trainer.finished() {
+        trainer.epoch()?;
+        stop.check()?;
+    }
+    let parameters = trainer.best().to_vec();
+    drop(trainer);
+    Ok(FittedModel { layout, parameters, walk: config.walk, objective: Objective::of(&dataset.labels), scaling: None })
+}

@@ -1,0 +1,165 @@
+//! Dependencies point one way: no module imports one that stands above it. `ARCHITECTURE.md` draws these lists.
+//!
+//! The order between crates is kept by cargo; the order between the top-level modules of a crate is kept here, by reading
+//! every `crate::...` and `super::...` outside tests.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Bottom up; a module may import those before it.
+const GRAPH: &[&str] =
+    &["error", "stop", "files", "cache", "units", "watch", "seed", "simd", "array", "npy", "graph", "dataset", "store"];
+const DATA: &[&str] = &[
+    "pickle",
+    "archive",
+    "npz",
+    "text",
+    "tarball",
+    "conversion",
+    "ogb",
+    "igb",
+    "planetoid",
+    "tudataset",
+    "heterophilous",
+    "smiles",
+    "table",
+    "formats",
+    "statistics",
+    "catalogue",
+    "locate",
+    "download",
+    "obtain",
+    "generate",
+    "synthetic",
+    "named",
+];
+const ENGINE: &[&str] = &[
+    "real",
+    "architecture",
+    "config",
+    "loss",
+    "plan",
+    "batch",
+    "knots",
+    "device",
+    "model",
+    "train",
+    "explain",
+    "diagnose",
+];
+/// Behind the feature `program`.
+const PROGRAM: &[&str] = &["settings", "recovery", "runs", "report", "session", "studies", "cli"];
+
+#[test]
+fn no_module_imports_one_above_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let whole = [ENGINE, PROGRAM].concat();
+    let crates = [(root.join("crates/graph"), GRAPH), (root.join("crates/data"), DATA), (root.to_path_buf(), &whole)];
+    let wrong: Vec<String> = crates.iter().flat_map(|(path, order)| upward(&path.join("src"), order)).collect();
+    assert!(wrong.is_empty(), "imports that point upwards:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_engine_knows_neither_formats_nor_commands() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (path, text) in sources(&source) {
+        let module = top_module(&source, &path);
+        if ENGINE.contains(&module.as_str()) {
+            for outside in ["harmonia_data", "clap::", "indicatif::", "toml::", "signal_hook"] {
+                assert!(!text.contains(outside), "{} speaks of {outside}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_upward_import_would_be_found() {
+    let order = &["low", "high"];
+    let find = |module: &str, depth, text| violations(module, depth, text, order);
+    assert_eq!(find("low", 0, "use crate::high::Thing;"), ["high"]);
+    assert_eq!(find("low", 0, "use super::high;"), ["high"]);
+    assert_eq!(find("low", 1, "use super::super::{high, low};"), ["high"]);
+    assert_eq!(find("low", 0, "use crate::{high::Thing, low};"), ["high"]);
+    assert!(find("high", 0, "use crate::low::Thing; use super::low::Other;").is_empty());
+    assert!(find("low", 1, "use super::high::Sibling;").is_empty());
+    assert!(find("low", 0, "// crate::high is mentioned\n#[cfg(test)]\nmod tests { use crate::high; }").is_empty());
+}
+
+/// Every import below `source` that points upwards, and every module without a place in the order.
+fn upward(source: &Path, order: &[&str]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (path, text) in sources(source) {
+        let module = top_module(source, &path);
+        if module == "lib" || module == "bin" {
+            continue;
+        }
+        let depth = path.strip_prefix(source).unwrap().components().count() - 1;
+        // A `mod.rs` is the module its folder is named after.
+        let depth = if path.ends_with("mod.rs") { depth - 1 } else { depth };
+        for above in violations(&module, depth, &text, order) {
+            wrong.push(format!("{}: {module} -> {above}", path.display()));
+        }
+        if !order.contains(&module.as_str()) && seen.insert(module.clone()) {
+            wrong.push(format!("{}: `{module}` has no place in the order of tests/layers.rs", source.display()));
+        }
+    }
+    wrong
+}
+
+/// Top-level modules that a file names although they stand above its own. `depth`: how far below the top it is.
+fn violations(module: &str, depth: usize, text: &str, order: &[&str]) -> Vec<String> {
+    let text: String = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n");
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+    let own = order.iter().position(|name| *name == module).unwrap_or(0);
+    let root = "super::".repeat(depth + 1);
+    let mut found = Vec::new();
+    for start in ["crate::", &root] {
+        for (at, _) in text.match_indices(start) {
+            let is_longer = text[..at].ends_with("super::") || text[..at].ends_with(|c: char| c.is_alphanumeric());
+            let rest = &text[at + start.len()..];
+            if is_longer || rest.starts_with("super::") {
+                continue;
+            }
+            for name in named(rest) {
+                if order.iter().position(|other| *other == name).is_some_and(|other| other > own) {
+                    found.push(name);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The first names of a path, or of each path in braces.
+fn named(rest: &str) -> Vec<String> {
+    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    match rest.strip_prefix('{') {
+        Some(list) => {
+            list.split_once('}').map_or(list, |(list, _)| list).split(',').map(|part| word(part.trim())).collect()
+        }
+        None => vec![word(rest)],
+    }
+}
+
+/// Sources outside tests.
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            found.extend(sources(&path));
+        } else if name.ends_with(".rs") && !["tests.rs", "test_support.rs"].contains(&name.as_str()) {
+            found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+fn top_module(source: &Path, path: &Path) -> String {
+    let first = path.strip_prefix(source).unwrap().components().next().unwrap();
+    first.as_os_str().to_string_lossy().trim_end_matches(".rs").to_string()
+}
