@@ -424,14 +424,14 @@ typedef struct GraphSum {
 
 /* loss.cu */
 typedef struct Loss {
-    float* d_logits;      /* rows x L */
-    double* partial;      /* one a block */
-    const float* logits;  /* rows x L */
-    const int32_t* codes; /* rows (softmax) or rows x L (sigmoid); a negative first code: no target */
+    float* d_logits;         /* rows x L */
+    double* partial;         /* one a block */
+    const float* logits;     /* rows x L */
+    const uint32_t* targets; /* words that the loss reads as its own type; a row without a target says so in its first */
     uint64_t rows;
     uint64_t block_rows;
     uint32_t outputs;
-    float scale;          /* 1 / targets */
+    float scale;             /* 1 / targets */
 } Loss;
 
 /* reduce.cu */

@@ -3,7 +3,7 @@
 //! A batch is the whole dataset (one graph, full-graph training) or some of its graphs, concatenated. Either way the
 //! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
 
-use crate::loss::Objective;
+use crate::loss::{Objective, TargetScaling, Targets};
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::graph::{NodeWeights, Transition, Walk};
@@ -33,10 +33,10 @@ pub struct Batch {
     pub objective: Objective,
     /// L.
     pub outputs: usize,
-    /// Label codes, one row a logit row: the class, or 0/1 an output; -1 where the row is no target.
-    pub codes: Vec<i32>,
+    /// What logits are held against, one row per row of the logits.
+    pub targets: Targets,
     /// (row of the logits, unit of the dataset) of each target.
-    pub targets: Vec<(u32, u32)>,
+    pub units: Vec<(u32, u32)>,
 }
 
 impl Batch {
@@ -68,12 +68,14 @@ pub struct Batches<'a> {
     /// The source.
     pub dataset: &'a Dataset,
     reach: Reach,
+    objective: Objective,
+    scaling: Option<TargetScaling>,
 }
 
 impl<'a> Batches<'a> {
     /// Batches that walk.
     pub fn new(dataset: &'a Dataset, walk: Walk) -> Self {
-        Batches { dataset, reach: Reach::Walk(Arc::new(Transition::new(&dataset.graph, walk))) }
+        Batches::with(dataset, Reach::Walk(Arc::new(Transition::new(&dataset.graph, walk))))
     }
 
     /// Batches as a plan wants them: those of graph tasks in class space know the weight of every node at each of
@@ -83,7 +85,7 @@ impl<'a> Batches<'a> {
         match &walking.reach {
             Reach::Walk(transition) if dataset.level == Level::Graph && plan.space == Space::Classes => {
                 let weights = Arc::new(NodeWeights::new(transition, hops));
-                Batches { dataset, reach: Reach::Weights(weights) }
+                Batches::with(dataset, Reach::Weights(weights))
             }
             _ => walking,
         }
@@ -91,7 +93,12 @@ impl<'a> Batches<'a> {
 
     /// Batches that reach logits in a way derived before.
     pub fn with(dataset: &'a Dataset, reach: Reach) -> Self {
-        Batches { dataset, reach }
+        Batches { dataset, reach, objective: Objective::of(&dataset.labels), scaling: None }
+    }
+
+    /// For another loss than the labels suggest, and numbers standardised.
+    pub fn for_loss(self, objective: Objective, scaling: Option<TargetScaling>) -> Self {
+        Batches { objective, scaling, ..self }
     }
 
     /// The whole dataset with `units` as targets.
@@ -129,17 +136,12 @@ impl<'a> Batches<'a> {
         self.batch(reach, features, graph_ptr, targets)
     }
 
-    fn batch(&self, reach: Reach, features: Arc<Features>, graph_ptr: Vec<usize>, targets: Vec<(u32, u32)>) -> Batch {
-        let labels = &self.dataset.labels;
-        let (objective, outputs) = (Objective::of(labels), labels.outputs());
-        let width = if objective == Objective::Softmax { 1 } else { outputs };
-        let rows = if self.dataset.level == Level::Node { features.rows } else { graph_ptr.len() - 1 };
-        let mut codes = vec![-1; rows * width];
-        for &(row, unit) in &targets {
-            let row = &mut codes[row as usize * width..][..width];
-            row.iter_mut().zip(labels.codes(unit as usize)).for_each(|(to, code)| *to = code);
-        }
-        Batch { reach, features, graph_ptr, level: self.dataset.level, objective, outputs, codes, targets }
+    fn batch(&self, reach: Reach, features: Arc<Features>, graph_ptr: Vec<usize>, units: Vec<(u32, u32)>) -> Batch {
+        let Dataset { labels, level, .. } = self.dataset;
+        let rows = if *level == Level::Node { features.rows } else { graph_ptr.len() - 1 };
+        let targets = self.objective.targets(labels, rows, &units, self.scaling.as_ref());
+        let (objective, outputs) = (self.objective, labels.outputs());
+        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, units }
     }
 }
 
@@ -162,14 +164,14 @@ mod tests {
         let batch = Batches::new(&nodes, Walk::default()).holding(&[4, 0, 2]);
         assert_eq!(*batch.features.dense(), [2.0, 3.0, 4.0, 0.0, 1.0]);
         assert_eq!(batch.graph_ptr, [0, 3, 5]);
-        assert_eq!(batch.targets, [(2, 4), (3, 0), (0, 2)]);
-        assert_eq!(batch.codes, [2, -1, 1, 0, -1]);
+        assert_eq!(batch.units, [(2, 4), (3, 0), (0, 2)]);
+        assert_eq!(batch.targets, Targets::Codes(vec![2, -1, 1, 0, -1]));
         assert_eq!(batch.transition().unwrap().matrix().col_idx, [1, 0, 2, 1, 4, 3]);
 
         let labels = Labels::Classes { ids: vec![0, 1, 0], classes: 2 };
         let graphs = Dataset::new("t", graph, vec![0, 2, 5, 6], features, labels, Level::Graph, split).unwrap();
         let batch = Batches::new(&graphs, Walk::default()).holding(&[2, 1]);
         assert_eq!(*batch.features.dense(), [5.0, 2.0, 3.0, 4.0]);
-        assert_eq!((batch.targets, batch.codes), (vec![(0, 2), (1, 1)], vec![0, 1]));
+        assert_eq!((batch.units, batch.targets), (vec![(0, 2), (1, 1)], Targets::Codes(vec![0, 1])));
     }
 }

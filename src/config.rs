@@ -1,7 +1,8 @@
 //! The settings of a run: every key, its default and its range.
 
 use crate::architecture::{Architecture, HopWeights};
-use harmonia_graph::dataset::{Normalise, SplitRule};
+use crate::loss::{LossChoice, Objective};
+use harmonia_graph::dataset::{Labels, Normalise, SplitRule};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Walk;
 use serde::{Deserialize, Serialize};
@@ -130,8 +131,28 @@ pub enum Metric {
     Accuracy,
     /// Area under the ROC curve.
     RocAuc,
-    /// Negative log-likelihood.
+    /// The loss itself; of classes, the negative log-likelihood.
     Loss,
+    /// Share of the variance of numbers that is explained.
+    R2,
+    /// Root of the mean squared error of numbers.
+    Rmse,
+    /// Mean absolute error of numbers.
+    Mae,
+}
+
+impl Metric {
+    /// The score it looks at; a loss that has none of that name is looked at itself.
+    pub fn score_name(self) -> &'static str {
+        match self {
+            Metric::Accuracy => "accuracy",
+            Metric::RocAuc => "roc_auc",
+            Metric::Loss => "loss",
+            Metric::R2 => "r2",
+            Metric::Rmse => "rmse",
+            Metric::Mae => "mae",
+        }
+    }
 }
 
 /// Optimisation.
@@ -156,8 +177,10 @@ pub struct Train {
     pub epochs: usize,
     /// Epochs without improvement before stopping, counted once the model has begun to learn; 0: never stop early.
     pub patience: usize,
-    /// `accuracy`, `roc_auc` or `loss`.
+    /// `accuracy`, `roc_auc`, `loss`, or of numbers `r2`, `rmse`, `mae`; one that the task does not have means `loss`.
     pub metric: Metric,
+    /// `auto` (by the labels), `softmax`, `sigmoid` or `squared`.
+    pub loss: LossChoice,
     /// Dropout probability.
     pub dropout: f64,
     /// `input`, `feature`, `hidden` or `none`.
@@ -303,6 +326,7 @@ impl Default for Config {
                 epochs: 500,
                 patience: 100,
                 metric: Metric::Accuracy,
+                loss: LossChoice::Auto,
                 dropout: 0.0,
                 dropout_place: DropoutPlace::Input,
             },
@@ -317,6 +341,22 @@ impl Config {
     pub fn architecture(&self, features: usize, outputs: usize) -> Architecture {
         let Model { experts, active, bases, hidden, embedding, hops, hop_weights } = self.model.clone();
         Architecture { features, outputs, experts, active, bases, hidden, embedding, hops, hop_weights }
+    }
+
+    /// The loss for labels.
+    ///
+    /// # Errors
+    /// `train.loss` names one that is not made for them.
+    pub fn objective(&self, labels: &Labels) -> Result<Objective> {
+        match self.train.loss {
+            LossChoice::Auto => Ok(Objective::of(labels)),
+            LossChoice::Named(objective) if objective.fits(labels) => Ok(objective),
+            LossChoice::Named(objective) => Err(Error::Config(format!(
+                "train.loss is {}, which is not made for the labels of this dataset; {} is",
+                objective.name(),
+                Objective::of(labels).name()
+            ))),
+        }
     }
 
     /// Refuses values no run can have.

@@ -95,3 +95,14 @@ macro_rules! real {
 
 real!(f32, safetensors::Dtype::F32, matrixmultiply::sgemm);
 real!(f64, safetensors::Dtype::F64, matrixmultiply::dgemm);
+
+/// 1 / (1 + exp(-x)).
+pub fn sigmoid<T: Real>(x: T) -> T {
+    // Both branches keep the exponent negative, so nothing overflows.
+    if x >= T::zero() {
+        T::one() / (T::one() + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (T::one() + e)
+    }
+}

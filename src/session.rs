@@ -4,8 +4,7 @@ use crate::architecture::Layout;
 use crate::config::Config;
 use crate::device::Device;
 use crate::explain::{Factors, centre};
-use crate::loss::Objective;
-use crate::model::{FittedModel, MemoryPlan, ModelDescription};
+use crate::model::MemoryPlan;
 use crate::recovery::recover;
 use crate::report;
 use crate::runs::{ModelMetadata, Outcome, RunDirectory, RunSummary};
@@ -227,21 +226,17 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let start = Instant::now();
         let elapsed = || spent + start.elapsed().as_secs_f64();
         let save = |directory: &RunDirectory, trainer: &Trainer<'_, D>| {
-            let model = ModelMetadata {
+            let model = trainer.model(scaling.clone());
+            let metadata = ModelMetadata {
                 dataset: dataset.name.clone(),
                 seed,
                 fold: name.fold,
                 feature_names: dataset.feature_names.clone(),
                 class_names: dataset.class_names.clone(),
                 epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
-                model: ModelDescription::new(
-                    &layout,
-                    self.config.walk,
-                    Objective::of(&dataset.labels),
-                    scaling.clone(),
-                ),
+                model: model.description(),
             };
-            directory.save(&layout, &trainer.state()?, &model)
+            directory.save(&trainer.state()?, &model, &metadata)
         };
         let mut saved = Instant::now();
         while !trainer.finished() {
@@ -293,19 +288,14 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             generator_nll,
         };
         if let Some(directory) = &directory {
-            let model = FittedModel {
-                layout: layout.clone(),
-                parameters: trainer.best().to_vec(),
-                walk: self.config.walk,
-                objective: Objective::of(&dataset.labels),
-                scaling,
-            };
+            let model = trainer.model(scaling);
             let factors = Factors::of(&model)?;
             let centres = centre::mean_responses(&factors, &dataset.features);
             centre::write(&directory.path().join(centre::FILE), &centres)?;
             let mut data = report::of_run(&report::Trained {
                 dataset,
                 config: self.config,
+                objective: model.objective,
                 summary: &summary,
                 history: &directory.history()?,
                 scaling: model.scaling.as_ref(),

@@ -187,7 +187,7 @@ fn launches_agree(recipe: &Recipe, states: States, plan: Plan) {
         nodes: batch.nodes(),
         entries: batch.transition().unwrap().matrix().col_idx.len(),
         weighted: recipe.weighted,
-        targets: batch.targets.len(),
+        targets: batch.units.len(),
         states,
         plan,
         pieces: pieces(layout, &rounded),

@@ -190,8 +190,8 @@ fn a_batch_of_some_graphs_gives_their_rows_of_the_whole() {
         for plan in plans() {
             let batch = batch_of(&problem.dataset, recipe.walk, &problem.layout, plan, units, true);
             let found = run_batch::<f64>(&batch, &problem.layout, plan, &problem.parameters, None, None);
-            assert_eq!(batch.targets.len(), units.len());
-            for &(row, unit) in &batch.targets {
+            assert_eq!(batch.units.len(), units.len());
+            for &(row, unit) in &batch.units {
                 let row = &found.logits[row as usize * 3..][..3];
                 assert_close("logits", row, &expected[unit as usize], F64_TOLERANCE, &(&recipe, unit, plan));
             }

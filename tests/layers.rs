@@ -38,8 +38,8 @@ const DATA: &[&str] = &[
 const ENGINE: &[&str] = &[
     "real",
     "architecture",
-    "config",
     "loss",
+    "config",
     "plan",
     "batch",
     "knots",

@@ -256,7 +256,10 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     if explanation.rest_terms > 0 {
         rows.push(line(blank(format!("(rest: {} more)", explanation.rest_terms)), explanation.rest));
     }
-    rows.push(line(blank(format!("= logit of {}", short(&names.score_text(about.score)))), explanation.logit));
+    rows.push(line(
+        blank(format!("= {} of {}", names.quantity(), short(&names.score_text(about.score)))),
+        explanation.logit,
+    ));
     out += &table(&rows, keys.max(1));
     out += &format!("\nresidual |intercept + sum - logit| {:.1e}\n", explanation.residual);
     if about.centre == Centre::Mean {

@@ -113,7 +113,7 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     let mut out = format!("{}, {} {id}: {}\n\n", run.dataset.name, names.unit(), what.collect::<Vec<_>>().join(", "));
     let decimals = Decimals::of(order[..top].iter().map(|&k| changes[k]).chain([rest, change]));
     let logits = decimals.or([of(&old), of(&new)]);
-    let logit = format!("logit of {}", short(&names.score_text(score)));
+    let logit = format!("{} of {}", names.quantity(), short(&names.score_text(score)));
     out += &table(
         &[
             vec!["".into(), "before".into(), "after".into(), "change".into()],

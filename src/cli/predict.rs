@@ -2,12 +2,14 @@
 
 use super::reading::{RunArgument, table};
 use super::{say, watch};
+use crate::loss::Scored;
 use crate::runs::load_dataset;
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
+use harmonia_graph::graph::Split;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -51,6 +53,9 @@ fn predict(arguments: &Arguments) -> Result<()> {
     // Features are as the model sees them already.
     let model = crate::model::FittedModel { scaling: None, ..run.model.clone() };
     let logits = model.logits(&run.dataset)?;
+    if names.is_regression() {
+        return numbers(arguments, &run, &names, &logits);
+    }
     let (text, parts) = csv(&run, &names, &logits);
     files::write_atomic(&arguments.out, text.as_bytes())?;
     let units = run.dataset.units();
@@ -128,12 +133,7 @@ type PartCounts = (&'static str, [usize; 2]);
 fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCounts; 4]) {
     let (dataset, outputs) = (&run.dataset, run.factors.outputs());
     let classes = names.classes();
-    let mut part = vec![""; dataset.units()];
-    for (name, units) in
-        [("train", &dataset.split.train), ("validation", &dataset.split.valid), ("test", &dataset.split.test)]
-    {
-        units.iter().for_each(|&unit| part[unit as usize] = name);
-    }
+    let part = parts_of(dataset);
     let mut text = format!("{},name,split,label,prediction", names.unit());
     classes.iter().for_each(|class| text += &format!(",{}", field(&format!("p({class})"))));
     text += "\n";
@@ -167,6 +167,69 @@ fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCou
         text += "\n";
     }
     (text, parts)
+}
+
+/// The part of the split that each unit is in; empty for none.
+fn parts_of(dataset: &Dataset) -> Vec<&'static str> {
+    let mut part = vec![""; dataset.units()];
+    let Split { train, valid, test } = &dataset.split;
+    for (name, units) in [("train", train), ("validation", valid), ("test", test)] {
+        units.iter().for_each(|&unit| part[unit as usize] = name);
+    }
+    part
+}
+
+/// A regression: the numbers themselves, in the units of the target, and how far off they are.
+fn numbers(arguments: &Arguments, run: &TrainedRun, names: &Names<'_>, values: &[f32]) -> Result<()> {
+    let (dataset, outputs) = (&run.dataset, run.factors.outputs());
+    let (targets, part) = (names.classes(), parts_of(dataset));
+    let comparable = run.model.objective.fits(&dataset.labels) && dataset.labels.outputs() == outputs;
+    let column = |what: &str, target: &String| if outputs == 1 { what.into() } else { format!("{what}({target})") };
+    let head = ["label", "prediction"].iter().flat_map(|what| targets.iter().map(move |target| column(what, target)));
+    let mut text =
+        format!("{},name,split,{}\n", names.unit(), head.map(|name| field(&name)).collect::<Vec<_>>().join(","));
+    for (unit, row) in values.chunks_exact(outputs).enumerate() {
+        let (id, name) = match dataset.level {
+            Level::Node => (dataset.original_id(unit), names.node(unit).unwrap_or("")),
+            Level::Graph => (unit, ""),
+        };
+        let truth = if comparable { dataset.labels.values(unit) } else { &[] };
+        let known =
+            |output: usize| truth.get(output).filter(|value| !value.is_nan()).map_or(String::new(), f32::to_string);
+        let cells = (0..outputs).map(known).chain(row.iter().map(f32::to_string));
+        text += &format!("{id},{},{},{}\n", field(name), part[unit], cells.collect::<Vec<_>>().join(","));
+    }
+    files::write_atomic(&arguments.out, text.as_bytes())?;
+    let mut scores = Vec::new();
+    for name in ["test", "validation", "train", ""] {
+        let of_part = |unit: &u32| part[*unit as usize] == name && dataset.labels.is_labelled(*unit as usize);
+        let units: Vec<u32> = (0..dataset.units() as u32).filter(|unit| comparable && of_part(unit)).collect();
+        if !units.is_empty() {
+            let logits: Vec<f32> =
+                units.iter().flat_map(|&unit| &values[unit as usize * outputs..][..outputs]).copied().collect();
+            let scored = Scored { labels: &dataset.labels, units: &units, logits: &logits, scaling: None };
+            let shown = if name.is_empty() { "in no part" } else { name };
+            // Without the scale of training there is no loss to speak of.
+            scores.push((shown, units.len(), run.model.objective.score(&scored).only(|score| score != "loss")));
+        }
+    }
+    if arguments.json {
+        let by_split: Map<String, Value> =
+            scores.iter().map(|(part, _, scores)| (part.to_string(), json!(scores))).collect();
+        let labelled: usize = scores.iter().map(|(_, units, _)| units).sum();
+        let object = json!({
+            "out": arguments.out, "units": dataset.units(), "labelled": labelled, "scores_by_split": by_split,
+            "targets": targets,
+        });
+        return say(&format!("{object:#}\n"));
+    }
+    let mut rows = vec![vec![format!("{}s predicted", names.unit()), dataset.units().to_string()]];
+    for (part, units, scores) in &scores {
+        let words = |name: &str| scores.get(name).map_or(String::new(), |value| format!("{name} {value:.4}"));
+        rows.push(vec![format!("{units} {part}"), ["r2", "rmse", "mae"].map(words).join(", ")]);
+    }
+    rows.push(vec!["written to".into(), arguments.out.display().to_string()]);
+    say(&table(&rows, 1))
 }
 
 /// A field of a CSV file, quoted where it has to be.

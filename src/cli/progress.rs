@@ -1,7 +1,7 @@
 //! Progress of training on stderr: a bar on a terminal, a line now and then elsewhere.
 
 use crate::config::Metric;
-use crate::loss::Scores;
+use crate::loss::{Objective, ScoreKind, Scores};
 use crate::runs::RunSummary;
 use crate::session::Observer;
 use crate::train::EpochRecord;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const LINE_SECONDS: f64 = 10.0;
 
 pub struct Progress {
-    metric: Metric,
+    score: &'static ScoreKind,
     bars: MultiProgress,
     runs: Vec<ShownRun>,
     last_line: Instant,
@@ -29,8 +29,10 @@ struct ShownRun {
 }
 
 impl Progress {
-    pub fn new(metric: Metric) -> Self {
-        Progress { metric, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
+    /// Shows the score that chooses the epoch.
+    pub fn new(objective: Objective, metric: Metric) -> Self {
+        let score = objective.score_kind(metric.score_name());
+        Progress { score, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
     }
 
     /// A line above the bars.
@@ -39,12 +41,7 @@ impl Progress {
     }
 
     fn score(&self, scores: &Scores) -> String {
-        let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.2} %", 100.0 * value));
-        match self.metric {
-            Metric::Accuracy => percent(scores.accuracy),
-            Metric::RocAuc => percent(scores.roc_auc),
-            Metric::Loss => scores.nll.map_or("-".into(), |value| format!("{value:.4}")),
-        }
+        scores.get(self.score.name).map_or("-".into(), |value| self.score.show(value))
     }
 }
 
@@ -69,11 +66,7 @@ impl Observer for Progress {
     }
 
     fn epoch(&mut self, run: RunName, record: &EpochRecord) {
-        let name = match self.metric {
-            Metric::Accuracy => "accuracy",
-            Metric::RocAuc => "ROC-AUC",
-            Metric::Loss => "NLL",
-        };
+        let name = self.score.label;
         let now = self.score(&record.validation);
         let Some(run) = self.runs.iter_mut().find(|known| known.name == run) else { return };
         if record.best {
@@ -109,13 +102,13 @@ impl Observer for Progress {
             summary.epochs,
             summary.seconds
         ));
-        if summary.test.nll.is_none() {
+        if !summary.test.is_defined() {
             self.say("note: there are no test units, so there is no test score");
         }
-        if summary.validation.nll.is_none() {
+        if !summary.validation.is_defined() {
             self.say("note: there are no validation units, so the last epoch counts as the best");
         } else if !summary.learned {
-            self.say("note: the model does not predict better than class frequencies yet; train for more epochs");
+            self.say("note: the model does not predict better than a constant yet; train for more epochs");
         }
     }
 }

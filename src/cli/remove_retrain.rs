@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let progress = |which: Which, count: usize| {
                 eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
             };
-            let mut observer = Progress::new(run.config.train.metric);
+            let mut observer = Progress::new(run.model.objective, run.config.train.metric);
             found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
         }
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);

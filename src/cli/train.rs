@@ -135,7 +135,8 @@ fn run_on<D: Device<Real = f32>>(
     }
     drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
-    let outcome = session.run(&whole, Some(&root), &mut Progress::new(config.train.metric))?;
+    let outcome =
+        session.run(&whole, Some(&root), &mut Progress::new(config.objective(&whole.labels)?, config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 

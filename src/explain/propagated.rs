@@ -5,6 +5,7 @@ use crate::batch::{Batch, Reach};
 use crate::config::Monb;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
+use crate::loss::Targets;
 use crate::model::Resident;
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Features, Level};
@@ -88,8 +89,8 @@ impl Case<'_> {
             level: self.dataset.level,
             objective: model.objective,
             outputs: outputs.len(),
-            codes: Vec::new(),
-            targets: Vec::new(),
+            targets: Targets::Codes(Vec::new()),
+            units: Vec::new(),
         };
         // One or two columns walk; sums over graphs that walk at all are the business of feature space.
         let space = if self.dataset.level == Level::Graph { Space::Features } else { Space::Classes };

@@ -6,7 +6,7 @@ use crate::batch::Batches;
 use crate::config::Engine;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::loss::Objective;
+use crate::loss::{Objective, TargetScaling};
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
@@ -29,13 +29,6 @@ pub struct ModelDescription {
     pub scaling: Option<Scaling>,
 }
 
-impl ModelDescription {
-    /// Of a model with this layout.
-    pub fn new(layout: &Layout, walk: Walk, objective: Objective, scaling: Option<Scaling>) -> Self {
-        ModelDescription { architecture: layout.architecture.clone(), walk, objective, scaling }
-    }
-}
-
 /// Parameters with what is needed to use them.
 #[derive(Clone, Debug)]
 pub struct FittedModel {
@@ -52,7 +45,7 @@ pub struct FittedModel {
 }
 
 impl FittedModel {
-    /// Logits of every unit, units x L. Labels and splits of the dataset play no part.
+    /// Logits of every unit, units x L; of a regression, the numbers it predicts. Labels and splits of the dataset play no part.
     ///
     /// # Errors
     /// The dataset has other features than the model.
@@ -82,17 +75,16 @@ impl FittedModel {
     /// # Errors
     /// As [`FittedModel::logits`].
     pub fn probabilities(&self, dataset: &Dataset) -> Result<Vec<f32>> {
+        if self.objective.is_regression() {
+            return Err(Error::Data(
+                "a regression has no probabilities; its logits are the numbers it predicts".into(),
+            ));
+        }
         let mut logits = self.logits(dataset)?;
-        match self.objective {
-            Objective::Sigmoid => logits.iter_mut().for_each(|z| *z = 1.0 / (1.0 + (-*z).exp())),
-            Objective::Softmax => {
-                for row in logits.chunks_exact_mut(self.layout.architecture.outputs) {
-                    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                    row.iter_mut().for_each(|z| *z = (*z - largest).exp());
-                    let sum: f32 = row.iter().sum();
-                    row.iter_mut().for_each(|z| *z /= sum);
-                }
-            }
+        for row in logits.chunks_exact_mut(self.layout.architecture.outputs) {
+            let mut wide: Vec<f64> = row.iter().map(|&z| f64::from(z)).collect();
+            self.objective.predict(&mut wide);
+            row.iter_mut().zip(wide).for_each(|(to, p)| *to = p as f32);
         }
         Ok(logits)
     }
@@ -103,6 +95,9 @@ impl FittedModel {
     /// As [`FittedModel::logits`]; a multi-label model, whose units have no single class.
     pub fn predict(&self, dataset: &Dataset) -> Result<Vec<u32>> {
         let outputs = self.layout.architecture.outputs;
+        if self.objective.is_regression() {
+            return Err(Error::Data("a regression has no classes to predict; its logits are its predictions".into()));
+        }
         if self.objective == Objective::Sigmoid && outputs > 1 {
             return Err(Error::Data("a multi-label model has no single class to predict; use probabilities".into()));
         }
@@ -113,6 +108,20 @@ impl FittedModel {
             .chunks_exact(outputs)
             .map(|row| if outputs == 1 { u32::from(row[0] > 0.0) } else { largest(row) as u32 })
             .collect())
+    }
+
+    /// The same model whose outputs are numbers in the units of the target: the readout takes their scale, the intercept
+    /// their mean.
+    pub(crate) fn in_units_of(mut self, target: &TargetScaling) -> FittedModel {
+        let outputs = self.layout.architecture.outputs;
+        let times = |value: f32, output: usize| (f64::from(value) * target.deviation[output]) as f32;
+        for row in self.parameters[self.layout.readout_weight.clone()].chunks_exact_mut(outputs) {
+            row.iter_mut().enumerate().for_each(|(output, weight)| *weight = times(*weight, output));
+        }
+        for (output, beta) in self.parameters[self.layout.readout_bias.clone()].iter_mut().enumerate() {
+            *beta = (f64::from(*beta) * target.deviation[output] + target.mean[output]) as f32;
+        }
+        self
     }
 
     /// The same model with only some of its outputs, in the given order.
@@ -164,13 +173,23 @@ impl FittedModel {
         Ok(FittedModel { layout, parameters, scaling: None, ..self.clone() })
     }
 
+    /// What is needed to use the parameters.
+    pub fn description(&self) -> ModelDescription {
+        ModelDescription {
+            architecture: self.layout.architecture.clone(),
+            walk: self.walk,
+            objective: self.objective,
+            scaling: self.scaling.clone(),
+        }
+    }
+
     /// Writes the parameters as a safetensors file.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let description = ModelDescription::new(&self.layout, self.walk, self.objective, self.scaling.clone());
-        let metadata = serde_json::to_string(&description).map_err(|error| Error::file(path, error.to_string()))?;
+        let metadata =
+            serde_json::to_string(&self.description()).map_err(|error| Error::file(path, error.to_string()))?;
         Checkpoint::write(path, Checkpoint::named(&self.layout, &self.parameters, ""), Some(metadata))
     }
 

@@ -41,7 +41,7 @@ impl MemoryPlan {
             ("walk", walk(dataset.graph.nodes(), dataset.graph.adjacency().entries())),
             ("best parameters", layout.len() * float),
         ];
-        let codes = if Objective::of(&dataset.labels) == Objective::Softmax { 1 } else { a.outputs };
+        let targets = Objective::of(&dataset.labels).width(a.outputs);
         let plan = Plan::new(config, dataset, layout);
         let states = config.engine.states.bytes();
         let mut on_device = vec![
@@ -66,7 +66,7 @@ impl MemoryPlan {
         on_device.extend([
             ("hop states and sums", device.scratch_bytes(&batch, layout, plan)),
             ("logits and gradient", 2 * batch.rows * a.outputs * float),
-            ("labels", batch.rows * codes * float),
+            ("labels", batch.rows * targets * float),
         ]);
         if device.copies() {
             let features = if plan.sparse { sparse_bytes(&batch, a.features) } else { matrix };

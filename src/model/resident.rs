@@ -101,7 +101,7 @@ impl<'a, D: Device> Resident<'a, D> {
         if whole {
             return self.device.read_rows(out, logits, outputs, units);
         }
-        let rows: Vec<u32> = self.batch.targets[..units.len()].iter().map(|&(row, _)| row).collect();
+        let rows: Vec<u32> = self.batch.units[..units.len()].iter().map(|&(row, _)| row).collect();
         self.device.read_rows(out, logits, outputs, &rows)
     }
 }

@@ -77,8 +77,8 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
     let experts = all - router - hop_logits - readout;
 
     let streamed = |bytes: f64| Bytes(bytes, bytes);
-    let codes = if Objective::of(&dataset.labels) == Objective::Softmax { rows * WORD } else { logits };
-    let targets = dataset.split.train.len() as f64;
+    let targets = rows * Objective::of(&dataset.labels).width(a.outputs) as f64 * WORD;
+    let units = dataset.split.train.len() as f64;
     let bytes = |op: Op| match op {
         Op::Clear | Op::Norm => streamed(all),
         Op::RouteForward => streamed(router),
@@ -96,7 +96,7 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
             hops_and(d, (2.0 + 2.0 * walking) * n * d * WORD + next)
         }
         Op::ReadoutForward => streamed(n * d * WORD + readout + logits),
-        Op::Loss => streamed(targets * outputs * WORD + codes + logits),
+        Op::Loss => streamed(units * outputs * WORD + targets + logits),
         Op::WalkBackward if graph_task => streamed(logits + n * hops * WORD + all_states),
         Op::WalkBackward => hops_and(outputs, logits + all_states),
         Op::ProjectBackward => {

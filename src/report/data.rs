@@ -3,6 +3,7 @@
 //! The structs are written as JSON into the page under these names. Every part is optional: a part that is `None` or empty
 //! hides its section. All numbers are finite; what is not known is `None`, never a NaN.
 
+use crate::loss::Scores;
 use harmonia_graph::dataset::Level;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,10 @@ pub struct Summary {
     pub seconds: f64,
     /// Where it was computed.
     pub device: String,
+    /// Whether the model predicts numbers; [`Summary::classes`] are then the names of its targets.
+    pub regression: bool,
+    /// Which scores there are, in the order shown.
+    pub kinds: Vec<Kind>,
     /// Scores of the best epoch, a part of the units each, in the order shown: test, validation, train.
     pub scores: Vec<PartScores>,
     /// All settings, as TOML.
@@ -91,14 +96,24 @@ pub struct PartScores {
     pub part: String,
     /// How many units it has.
     pub units: Option<usize>,
-    /// Share classified correctly.
-    pub accuracy: Option<f64>,
-    /// Area under the ROC curve.
-    pub roc_auc: Option<f64>,
-    /// Mean negative log-likelihood.
-    pub nll: Option<f64>,
-    /// Unweighted mean over classes of the F1 score.
-    pub macro_f1: Option<f64>,
+    /// By name, those of [`Summary::kinds`].
+    #[serde(flatten)]
+    pub scores: Scores,
+}
+
+/// How a score is shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kind {
+    /// Its key in [`PartScores`] and [`Epoch`].
+    pub name: String,
+    /// In full.
+    pub title: String,
+    /// Whether it is a share.
+    pub percent: bool,
+    /// Whether it is drawn epoch by epoch.
+    pub drawn: bool,
+    /// Whether it is the loss itself.
+    pub loss: bool,
 }
 
 /// One epoch of the learning curves.
@@ -108,12 +123,9 @@ pub struct Epoch {
     pub epoch: usize,
     /// Mean training loss.
     pub train_loss: f64,
-    /// Negative log-likelihood of the validation units.
-    pub nll: Option<f64>,
-    /// Accuracy on the validation units.
-    pub accuracy: Option<f64>,
-    /// Area under the ROC curve of the validation units.
-    pub roc_auc: Option<f64>,
+    /// Scores of the validation units that are drawn, by name.
+    #[serde(flatten)]
+    pub scores: Scores,
 }
 
 /// A column of the readout: a class, a label, or the one logit of a binary task.

@@ -10,7 +10,7 @@ use crate::explain::stability::{self, Compared, mean_spearman};
 use crate::explain::{Case, Distribution, Edit, Importance, Target, Units, experts, ranking};
 use crate::model::FittedModel;
 use crate::runs::{Names, TrainedRun};
-use harmonia_graph::dataset::{Labels, Level};
+use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::watch::Watch;
 
@@ -44,6 +44,7 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
     let trained = Trained {
         dataset: &run.dataset,
         config: &run.config,
+        objective: run.model.objective,
         summary,
         history: &history,
         scaling: run.model.scaling.as_ref(),
@@ -154,9 +155,12 @@ fn telling(run: &TrainedRun, units: &[u32]) -> Result<Vec<(usize, &'static str)>
     // Features are as the model sees them already.
     let logits = FittedModel { scaling: None, ..run.model.clone() }.logits(&run.dataset)?;
     let outputs = run.factors.outputs();
-    let Labels::Classes { .. } = &run.dataset.labels else {
+    if names.is_regression() {
+        return Ok(by_error(&run.dataset, units, &logits));
+    }
+    if !run.dataset.labels.is_classes() {
         return Ok(units.first().map(|&unit| (unit as usize, "the first of its part")).into_iter().collect());
-    };
+    }
     // (how sure, unit)
     type Best = Option<(f64, usize)>;
     let (mut right, mut wrong, mut unsure): (Best, Best, Best) = (None, None, None);
@@ -187,6 +191,24 @@ fn telling(run: &TrainedRun, units: &[u32]) -> Result<Vec<(usize, &'static str)>
         }
     }
     Ok(found)
+}
+
+/// The smallest and the largest error of a regression.
+fn by_error(dataset: &Dataset, units: &[u32], values: &[f32]) -> Vec<(usize, &'static str)> {
+    let outputs = dataset.labels.outputs();
+    let error = |&unit: &u32| {
+        let truth = dataset.labels.values(unit as usize);
+        values[unit as usize * outputs..][..outputs]
+            .iter()
+            .zip(truth)
+            .map(|(a, b)| f64::from((a - b).abs()))
+            .sum::<f64>()
+    };
+    let known = || units.iter().filter(|&&unit| dataset.labels.is_labelled(unit as usize));
+    let least = known().min_by(|a, b| error(a).total_cmp(&error(b)));
+    let most = known().max_by(|a, b| error(a).total_cmp(&error(b))).filter(|&unit| Some(unit) != least);
+    let chosen = [(least, "the smallest error"), (most, "the largest error")];
+    chosen.into_iter().filter_map(|(unit, reason)| unit.map(|&unit| (unit as usize, reason))).collect()
 }
 
 fn local(run: &TrainedRun, unit: usize, reason: Option<String>, centres: &[f64]) -> Result<Local> {

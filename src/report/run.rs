@@ -3,14 +3,14 @@
 //! Responses, walk weights and routing are functions of the parameters alone; the data only says where responses are used.
 //! Curves are given in the units of the data, before any scaling of columns.
 
-use super::data::{Data, Epoch, Experts, Feature, Histogram, Hops, Output, PartScores, Shape, Summary};
+use super::data::{Data, Epoch, Experts, Feature, Histogram, Hops, Kind, Output, PartScores, Shape, Summary};
 use crate::config::Config;
 use crate::explain::{self, Distribution, Factors, Units, experts, ranking};
-use crate::loss::Scores;
+use crate::loss::{Objective, ScoreKind, Scores};
 use crate::runs::RunSummary;
 use crate::settings::to_toml;
 use crate::train::EpochRecord;
-use harmonia_graph::dataset::{Dataset, Labels, Scaling};
+use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::Result;
 
 /// Features a page shows: more would make it heavy, and nobody reads them.
@@ -22,6 +22,8 @@ pub struct Trained<'a> {
     pub dataset: &'a Dataset,
     /// Settings.
     pub config: &'a Config,
+    /// The loss it was trained with.
+    pub objective: Objective,
     /// Outcome.
     pub summary: &'a RunSummary,
     /// Epochs in order.
@@ -50,7 +52,7 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
     let classes = class_names(run.dataset);
     Ok(Data {
         summary: summary(run, classes.clone())?,
-        history: run.history.iter().map(epoch).collect(),
+        history: run.history.iter().map(|record| epoch(run.objective, record)).collect(),
         outputs: outputs(run.dataset, &classes),
         features: shown.iter().map(|&k| run.feature(k, &found[k])).collect(),
         features_total: d,
@@ -126,10 +128,7 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
     let part = |name: &str, units: &[u32], scores: &Scores| PartScores {
         part: name.into(),
         units: Some(units.len()),
-        accuracy: scores.accuracy,
-        roc_auc: scores.roc_auc,
-        nll: scores.nll,
-        macro_f1: scores.macro_f1,
+        scores: scores.clone(),
     };
     let mut notes = Vec::new();
     if matches!(run.scaling, Some(Scaling::Rows)) {
@@ -151,6 +150,8 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
         learned: summary.learned,
         seconds: summary.seconds,
         device: summary.device.clone(),
+        regression: run.objective.is_regression(),
+        kinds: kinds(run.objective),
         scores: vec![
             part("test", &dataset.split.test, &summary.test),
             part("validation", &dataset.split.valid, &summary.validation),
@@ -163,28 +164,35 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
     })
 }
 
-fn epoch(record: &EpochRecord) -> Epoch {
-    Epoch {
-        epoch: record.epoch,
-        train_loss: record.train_loss,
-        nll: record.validation.nll,
-        accuracy: record.validation.accuracy,
-        roc_auc: record.validation.roc_auc,
-    }
+fn kinds(objective: Objective) -> Vec<Kind> {
+    let loss = objective.loss_score().name;
+    let kind = |kind: &ScoreKind| Kind {
+        name: kind.name.into(),
+        title: kind.title.into(),
+        percent: kind.percent,
+        drawn: kind.drawn,
+        loss: kind.name == loss,
+    };
+    objective.scores().iter().map(kind).collect()
 }
 
-/// Names of classes or labels, made up where the dataset has none.
-fn class_names(dataset: &Dataset) -> Vec<String> {
-    let count = match dataset.labels {
-        Labels::Classes { classes, .. } => classes,
-        Labels::Multi { width, .. } => width,
+fn epoch(objective: Objective, record: &EpochRecord) -> Epoch {
+    let kept = |name: &str| {
+        let kind = objective.score_kind(name);
+        kind.name == name && (kind.drawn || name == objective.loss_score().name)
     };
-    (0..count).map(|class| dataset.class_names.get(class).cloned().unwrap_or_else(|| class.to_string())).collect()
+    Epoch { epoch: record.epoch, train_loss: record.train_loss, scores: record.validation.only(kept) }
+}
+
+/// Names of classes, labels or targets, made up where the dataset has none.
+fn class_names(dataset: &Dataset) -> Vec<String> {
+    let names = 0..dataset.labels.names();
+    names.map(|class| dataset.class_names.get(class).cloned().unwrap_or_else(|| class.to_string())).collect()
 }
 
 fn outputs(dataset: &Dataset, classes: &[String]) -> Vec<Output> {
-    match (&dataset.labels, classes) {
-        (Labels::Classes { .. }, [negative, positive]) => {
+    match (dataset.labels.is_classes(), classes) {
+        (true, [negative, positive]) => {
             vec![Output { name: positive.clone(), negative: Some(negative.clone()) }]
         }
         _ => classes.iter().map(|name| Output { name: name.clone(), negative: None }).collect(),

@@ -7,7 +7,11 @@ const state = { feature: 0, output: 0, versus: -1, overall: true, local: 0, by: 
 const LONG = 48;
 const outputName = (at) => data.outputs[at]?.name.trim() || `output ${at}`;
 // "class cats"; a name that says so itself is not told twice.
-const ofClass = (name) => (/^class\b/i.test(name) ? "" : "class ") + isolated(shortened(name, LONG));
+const regression = data.summary.regression;
+const [OUTPUT, OUTPUTS, QUANTITY] = regression ? ["target", "targets", "prediction"] : ["class", "classes", "logit"];
+const ofClass = (name) => (new RegExp(`^${OUTPUT}\\b`, "i").test(name) ? "" : `${OUTPUT} `) + isolated(shortened(name, LONG));
+const shown = (kind, value) => (kind.percent ? percent(value) : number(value, 4));
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const classWords = (at) => ofClass(outputName(at));
 const featureWords = (feature) => isolated(shortened(featureName(feature), LONG));
 const featureName = (feature) => feature.name.trim() || `feature ${feature.index}`;
@@ -27,10 +31,10 @@ function choose(change, words) {
   figures.forEach((redraw) => redraw());
   if (words) document.getElementById("status").textContent = words;
 }
-function outputChooser(label = "Class") {
+function outputChooser(label = capital(OUTPUT)) {
   if (data.outputs.length < 2) return null;
   const { field, select } = chooser(label, outputOptions(), state.output, (value) =>
-    choose({ output: Number(value), overall: false, versus: state.versus === Number(value) ? -1 : state.versus }, `Class ${outputName(Number(value))} is shown`));
+    choose({ output: Number(value), overall: false, versus: state.versus === Number(value) ? -1 : state.versus }, `${capital(OUTPUT)} ${outputName(Number(value))} is shown`));
   followers.push(() => { select.value = String(state.output); });
   return field;
 }
@@ -81,19 +85,23 @@ function summarySection() {
   const test = summary.scores.find((scores) => scores.part === "test") || summary.scores[0];
   const figure = (name, value, small) => h("div", {}, h("dt", {}, name), h("dd", {}, value, small ? h("small", {}, small) : null));
   const cards = [];
-  if (test && test.accuracy !== null) cards.push(figure("Test accuracy", percent(test.accuracy), test.units ? `of ${count(test.units)} ${summary.level || "unit"}s` : null));
-  if (test && test.roc_auc !== null) cards.push(figure("Test ROC-AUC", percent(test.roc_auc), "50 % is guessing"));
+  const remarks = { roc_auc: "50 % is guessing", r2: "1 is perfect, 0 is the mean" };
+  for (const kind of test ? summary.kinds.filter((kind) => kind.drawn || (regression && kind.name === "rmse")) : []) {
+    const size = test.units && kind === summary.kinds[0] ? `of ${count(test.units)} ${summary.level || "unit"}s` : null;
+    const title = kind.title === "ROC-AUC" || kind.title === "R2" ? kind.title : kind.title[0].toLowerCase() + kind.title.slice(1);
+    if (typeof test[kind.name] === "number") cards.push(figure(`Test ${title}`, shown(kind, test[kind.name]), remarks[kind.name] || size));
+  }
   cards.push(figure("Graph", plural(summary.nodes, "node"), `${count(summary.directed_edges)} directed edges${summary.graphs > 1 ? `, ${count(summary.graphs)} graphs` : ""}`));
-  cards.push(figure("Features", count(summary.features), plural(summary.classes.length || data.outputs.length, "class", "classes")));
+  cards.push(figure("Features", count(summary.features), plural(summary.classes.length || data.outputs.length, OUTPUT, OUTPUTS)));
   cards.push(figure("Best epoch", count(summary.best_epoch), `of ${count(summary.epochs)}${summary.stopped_early ? ", stopped early" : ""}`));
   cards.push(figure("Training", `${number(summary.seconds)} s`, `${summary.device}, ${count(summary.parameters)} parameters`));
   return section("summary", "Summary",
     h("dl", { class: "figures" }, cards),
-    summary.learned ? null : h("p", { class: "warning" }, "This model did not learn more than how frequent the classes are. Do not read anything into the pictures below."),
+    summary.learned ? null : h("p", { class: "warning" }, regression ? "This model does not predict better than the mean. Do not read anything into the pictures below." : "This model did not learn more than how frequent the classes are. Do not read anything into the pictures below."),
     h("h3", {}, "Scores of the best epoch"),
-    table("Accuracy is the share classified correctly; a smaller negative log-likelihood is better.",
-      ["Part", "Accuracy", "ROC-AUC", "Negative log-likelihood", "Macro-F1"],
-      summary.scores.map((scores) => [scores.part, percent(scores.accuracy), percent(scores.roc_auc), number(scores.nll, 4), percent(scores.macro_f1)])),
+    table(regression ? "R2 is the share of the variance that is explained; errors are in the units of the target, the loss in squared standard deviations." : "Accuracy is the share classified correctly; a smaller negative log-likelihood is better.",
+      ["Part", ...summary.kinds.map((kind) => kind.title)],
+      summary.scores.map((scores) => [scores.part, ...summary.kinds.map((kind) => shown(kind, scores[kind.name]))])),
     summary.notes.map((note) => h("p", { class: "note" }, note)),
     summary.recovery ? [h("h3", {}, "What was found again of the generator"), h("pre", { tabindex: 0, role: "region", "aria-label": "What was found again of the generator" }, summary.recovery)] : null,
     summary.generator_nll === null ? null : h("p", {}, `The generator's own test negative log-likelihood is ${number(summary.generator_nll, 4)}; no model can expect to beat it.`),
@@ -104,7 +112,7 @@ function curvesSection() {
   if (!data.history.length) return null;
   const best = data.summary.best_epoch;
   const marks = best ? [{ x: best, text: `best epoch ${best}` }] : [];
-  const line = (name, key, stroke, dash) => ({ name, stroke, dash, points: data.history.filter((epoch) => epoch[key] !== null).map((epoch) => [epoch.epoch, epoch[key]]) });
+  const line = (name, key, stroke, dash) => ({ name, stroke, dash, points: data.history.filter((epoch) => typeof epoch[key] === "number").map((epoch) => [epoch.epoch, epoch[key]]) });
   const every = Math.ceil(data.history.length / 40);
   const sample = data.history.filter((epoch, at) => at % every === 0 || epoch.epoch === best || at === data.history.length - 1);
   const draw = (words, lines, head, row) => (width) => ({
@@ -113,10 +121,14 @@ function curvesSection() {
     picture: lineChart({ width, label: `${words} ${lines.map((line) => `${line.name}: from ${number(line.points[0][1])} to ${number(line.points.at(-1)[1])}`).join("; ")}.`, lines, marks, xName: "epoch", whole: true }),
     table: table(every > 1 ? `Every ${every}th epoch, the best and the last.` : "Every epoch.", ["Epoch", ...head], sample.map((epoch) => [epoch.epoch, ...row(epoch)])),
   });
-  const losses = [line("training", "train_loss", "var(--quiet)", "5 3"), line("validation", "nll", "var(--accent)")].filter((line) => line.points.length);
-  const scores = [line("accuracy", "accuracy", "var(--accent)"), line("ROC-AUC", "roc_auc", "var(--second)", "6 2")].filter((line) => line.points.length);
-  const pictures = [figure("loss", draw("Loss by epoch: smaller is better.", losses, ["Training", "Validation"], (epoch) => [number(epoch.train_loss, 4), number(epoch.nll, 4)]))];
-  if (scores.length) pictures.push(figure("scores", draw("Validation scores by epoch: larger is better.", scores, ["Accuracy", "ROC-AUC"], (epoch) => [percent(epoch.accuracy), percent(epoch.roc_auc)])));
+  const { kinds } = data.summary;
+  const loss = kinds.find((kind) => kind.loss);
+  const losses = [line("training", "train_loss", "var(--quiet)", "5 3"), line("validation", loss.name, "var(--accent)")].filter((line) => line.points.length);
+  const drawn = kinds.filter((kind) => kind.drawn);
+  const styles = [["var(--accent)"], ["var(--second)", "6 2"]];
+  const scores = drawn.map((kind, at) => line(kind.title === "Accuracy" ? "accuracy" : kind.title, kind.name, ...styles[at % styles.length])).filter((line) => line.points.length);
+  const pictures = [figure("loss", draw("Loss by epoch: smaller is better.", losses, ["Training", "Validation"], (epoch) => [number(epoch.train_loss, 4), number(epoch[loss.name], 4)]))];
+  if (scores.length) pictures.push(figure("scores", draw("Validation scores by epoch: larger is better.", scores, drawn.map((kind) => kind.title), (epoch) => drawn.map((kind) => shown(kind, epoch[kind.name])))));
   return section("curves", "Learning curves",
     how("Training goes from left to right; the dashed line marks the epoch whose model is described on this page. A validation loss that rises while the training loss falls means that the model had begun to learn by heart."),
     h("div", { class: "pair" }, pictures.map((made) => made.frame)));
@@ -126,9 +138,9 @@ function importanceSection() {
   if (!data.importance_about || !data.features.some((feature) => feature.importance || feature.overall !== null)) return null;
   const overall = data.features.some((feature) => feature.overall !== null);
   if (!overall) state.overall = false;
-  const options = [...(overall ? [["all", "All classes together"]] : []), ...(data.features[0].importance ? outputOptions() : [])];
-  const { field, select } = chooser("Class", options, overall ? "all" : 0, (value) => choose(value === "all" ? { overall: true } : { overall: false, output: Number(value) },
-    value === "all" ? "Importance for all classes is shown" : `Importance for class ${outputName(Number(value))} is shown`));
+  const options = [...(overall ? [["all", `All ${OUTPUTS} together`]] : []), ...(data.features[0].importance ? outputOptions() : [])];
+  const { field, select } = chooser(capital(OUTPUT), options, overall ? "all" : 0, (value) => choose(value === "all" ? { overall: true } : { overall: false, output: Number(value) },
+    value === "all" ? `Importance for all ${OUTPUTS} is shown` : `Importance for ${OUTPUT} ${outputName(Number(value))} is shown`));
   followers.push(() => { select.value = state.overall ? "all" : String(state.output); });
   const drawn = figure("importance", (width) => {
     const value = (feature) => (state.overall ? feature.overall : feature.importance?.[state.output]) ?? 0;
@@ -136,11 +148,11 @@ function importanceSection() {
     const all = data.features.map((feature, at) => ({ feature, at })).sort((a, b) => value(b.feature) - value(a.feature)).slice(0, state.rows);
     const rows = all.map(({ feature, at }) => ({ name: featureName(feature), value: value(feature), picked: at === state.feature,
       kind: direction(feature) === null ? "for" : direction(feature) < 0 ? "against" : "for", note: number(value(feature), 4) }));
-    const subject = state.overall ? "all classes together" : `${classWords(state.output)}`;
+    const subject = state.overall ? `all ${OUTPUTS} together` : `${classWords(state.output)}`;
     const directed = !state.overall && data.features.some((feature) => feature.signed);
     return {
       caption: [h("strong", {}, `Importance for ${subject}`), `, ${rows.length} of ${count(data.features_total)} features.`],
-      legend: directed ? legend([[{ fill: "var(--for)" }, "more of it speaks for the class"], [{ fill: "var(--against)" }, "more of it speaks against"]]) : null,
+      legend: directed ? legend([[{ fill: "var(--for)" }, regression ? "more of it raises the target" : "more of it speaks for the class"], [{ fill: "var(--against)" }, regression ? "more of it lowers it" : "more of it speaks against"]]) : null,
       picture: bars({ width, label: `Importance for ${subject}. Largest: ${rows.slice(0, 3).map((row) => `${row.name} ${number(row.value)}`).join(", ")}.`, rows }),
       table: table(`Importance for ${subject}`, ["Feature", "Column", "Importance", ...(directed ? ["Direction"] : [])],
         all.map(({ feature }) => [featureName(feature), feature.index, number(value(feature), 4), ...(directed ? [direction(feature) < 0 ? "against" : "for"] : [])])),
@@ -196,7 +208,7 @@ function shapesSection() {
     if (!feature.shape) { readout.textContent = ""; return; }
     const x = probed();
     const value = feature.weight[state.output] * (response(feature.shape, x) - feature.shape.centre);
-    const words = `at ${number(x)} it adds ${signed(value)} to the logit of ${classWords(state.output)}`;
+    const words = `at ${number(x)} it adds ${signed(value)} to the ${QUANTITY} of ${classWords(state.output)}`;
     readout.textContent = words;
     slider.setAttribute("aria-valuetext", words);
   });
@@ -216,8 +228,8 @@ function shapesSection() {
     const [low, high] = limits(main.map((point) => point[1]), 0);
     const x = probed();
     const picture = shapeChart({ width, lines, bands, density: shape.density, xLimits: across(shape), knots: inside.filter((_, at) => inside.length <= 60),
-      label: `What ${name} adds to the logit of ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
-      xName: `value of ${featureName(feature)}`, yName: "added to the logit", probe: { x, y: feature.weight[state.output] * (response(shape, x) - shape.centre) } });
+      label: `What ${name} adds to the ${QUANTITY} of ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
+      xName: `value of ${featureName(feature)}`, yName: `added to the ${QUANTITY}`, probe: { x, y: feature.weight[state.output] * (response(shape, x) - shape.centre) } });
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
       const [from, to] = across(shape);
@@ -227,10 +239,10 @@ function shapesSection() {
     const step = Math.max(1, Math.ceil(main.length / 60));
     return {
       caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for ${wanted}. ${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`],
-      legend: legend([[{ stroke: "var(--accent)", width: 3 }, wanted], ...(others.length ? [[{ stroke: "var(--quiet)", width: 1 }, "other classes"]] : []),
+      legend: legend([[{ stroke: "var(--accent)", width: 3 }, wanted], ...(others.length ? [[{ stroke: "var(--quiet)", width: 1 }, `other ${OUTPUTS}`]] : []),
         ...(band ? [[{ stroke: "var(--second)", dash: "5 3" }, "mean over seeds"], [{ fill: "var(--accent)", opacity: 0.25 }, "spread over seeds"]] : [])]),
       picture,
-      table: table(`${step > 1 ? "Some of the corners" : "Corners"} of the curve: straight lines join them.`, ["Value", "Added to the logit"],
+      table: table(`${step > 1 ? "Some of the corners" : "Corners"} of the curve: straight lines join them.`, ["Value", `Added to the ${QUANTITY}`],
         main.filter((_, at) => at % step === 0 || at === main.length - 1).map(([at, value]) => [number(at, 4), signed(value, 4)])),
     };
   });
@@ -259,7 +271,7 @@ function shapesSection() {
       "The grey bars tell how often values occur: where there are none, the curve is a guess. A prediction averages the curve over the nodes that walks reach. The curve is exact, made of straight lines."),
     controls(featureChooser(), outputChooser()), drawn.frame,
     h("div", { class: "slider" }, h("label", { for: "probe" }, "Read the curve at a value"), slider, readout),
-    items.length > 1 ? [h("h3", {}, "The first features at a glance"), how(`All on one scale, for ${binary ? "the one logit" : "the chosen class"}. Choose one to see it large.`), gallery] : null);
+    items.length > 1 ? [h("h3", {}, "The first features at a glance"), how(`All on one scale, for ${binary ? `the one ${QUANTITY}` : `the chosen ${OUTPUT}`}. Choose one to see it large.`), gallery] : null);
 }
 
 function hopsSection() {
@@ -342,7 +354,7 @@ function partsOf(local, by, output, versus) {
   if (others) rows.push({ name: plural(others, `other ${by}`), kind: "step", value: hidden.reduce((sum, part) => sum + part.value, rest.rest.length ? take(rest.rest) : 0) });
   const residual = take(local.outputs.map((each) => each.residual));
   const logit = take(local.outputs.map((each) => each.logit));
-  rows.push({ name: versus >= 0 ? "difference" : "logit", kind: "end", value: logit });
+  rows.push({ name: versus >= 0 ? "difference" : QUANTITY, kind: "end", value: logit });
   return { rows, residual, logit };
 }
 const subject = (output, versus) => `${classWords(output)}` + (versus >= 0 ? ` against ${classWords(versus)}` : "");
@@ -372,6 +384,7 @@ function drawEgo(local, output, versus, width) {
   };
 }
 function verdict(local) {
+  if (regression) return `${isolated(unitName(local))}${local.reason ? ` (${local.reason})` : ""} is predicted to be ${isolated(local.predicted)}.${local.truth === null ? "" : ` In truth it is ${isolated(local.truth)}.`}`;
   const right = local.truth === null ? "" : local.truth === local.predicted ? " That is right." : ` In truth it is of ${ofClass(local.truth)}.`;
   return `${isolated(unitName(local))}${local.reason ? ` (${local.reason})` : ""} is predicted to be of ${ofClass(local.predicted)}.${right}`;
 }
@@ -386,8 +399,8 @@ function localSection() {
     const output = several ? localOutput(local) : 0;
     choose({ local: Number(value), output, versus: state.versus === output ? -1 : state.versus }, `${unitName(local)} is shown`);
   }, true);
-  const versusOptions = () => [[-1, "nothing: the logit itself"], ...outputOptions().filter(([at]) => at !== state.output)];
-  const versus = chooser("Compared with", versusOptions(), state.versus, (value) => choose({ versus: Number(value) }, Number(value) < 0 ? "The logit itself is shown" : `The difference to ${outputName(Number(value))} is shown`));
+  const versusOptions = () => [[-1, `nothing: the ${QUANTITY} itself`], ...outputOptions().filter(([at]) => at !== state.output)];
+  const versus = chooser("Compared with", versusOptions(), state.versus, (value) => choose({ versus: Number(value) }, Number(value) < 0 ? `The ${QUANTITY} itself is shown` : `The difference to ${outputName(Number(value))} is shown`));
   const says = h("p", { id: "verdict" });
   const notes = h("div");
   followers.push(() => {
@@ -397,7 +410,7 @@ function localSection() {
     says.textContent = verdict(local);
     notes.replaceChildren(...local.notes.map((note) => h("p", { class: "note" }, note)));
   });
-  const chances = figure("probabilities", (width) => {
+  const chances = regression ? null : figure("probabilities", (width) => {
     const local = data.locals[state.local];
     const names = data.summary.classes.length === local.probabilities.length ? data.summary.classes : local.probabilities.map((_, at) => outputName(at));
     const rows = local.probabilities.map((value, at) => ({ name: names[at], value, kind: names[at] === local.predicted ? "for" : "total" })).sort((a, b) => b.value - a.value).slice(0, 12);
@@ -420,7 +433,7 @@ function localSection() {
   return section("local", "Single predictions",
     how(`Start at the intercept, add what each part says, and arrive at the logit, exactly. The logit decides the class: ${several ? "the class with the largest one is predicted" : "above zero the positive class is predicted"}. In the graph below, a larger circle says more; blue speaks for the class, orange against it.`),
     controls(unit.field, outputChooser(), several ? versus.field : null, ways.length > 1 ? choice("Split over", ways, state.by, (by) => choose({ by }, `Split over ${Object.fromEntries(ways)[by]}`)) : null),
-    says, chances.frame, fall.frame, ego?.frame, notes, rest);
+    says, chances?.frame, fall.frame, ego?.frame, notes, rest);
 }
 
 function diagnosticsSection() {

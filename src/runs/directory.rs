@@ -8,7 +8,7 @@
 
 use crate::architecture::Layout;
 use crate::config::Config;
-use crate::model::{Checkpoint, ModelDescription};
+use crate::model::{Checkpoint, FittedModel, ModelDescription};
 use crate::settings::to_toml;
 use crate::train::EpochRecord;
 use crate::train::trainer::{Progress, State};
@@ -109,19 +109,20 @@ impl RunDirectory {
         Ok(Some((state, seconds)))
     }
 
-    /// Replaces both checkpoints.
+    /// Replaces both checkpoints: `best`, whose outputs are in the units of the target, and the state to go on from.
     ///
     /// # Errors
     /// The disk is full or not writable.
-    pub fn save(&self, layout: &Layout, state: &State, model: &ModelMetadata) -> Result<()> {
+    pub fn save(&self, state: &State, best: &FittedModel, metadata: &ModelMetadata) -> Result<()> {
+        let layout = &best.layout;
         let json =
             |value: serde_json::Result<String>| value.map_err(|error| Error::file(&self.path, error.to_string()));
         // The log first: a checkpoint must not know of epochs that the log could lose with the power.
         let log = self.path.join("metrics.jsonl");
         self.metrics.sync_data().map_err(Error::io("write", &log))?;
-        let best = Checkpoint::named(layout, &state.best, "");
-        let model = json(serde_json::to_string(model))?;
-        Checkpoint::write(&self.path.join("best.safetensors"), best, Some(model))?;
+        let tensors = Checkpoint::named(layout, &best.parameters, "");
+        let metadata = json(serde_json::to_string(metadata))?;
+        Checkpoint::write(&self.path.join("best.safetensors"), tensors, Some(metadata))?;
         let mut tensors = Checkpoint::named(layout, &state.parameters, "");
         tensors.extend(Checkpoint::named(layout, &state.first_moment, "adam.first."));
         tensors.extend(Checkpoint::named(layout, &state.second_moment, "adam.second."));

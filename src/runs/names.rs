@@ -3,7 +3,7 @@
 use super::TrainedRun;
 use crate::explain::Score;
 use crate::loss::Objective;
-use harmonia_graph::dataset::{Dataset, Labels, Level};
+use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result, one_line, suggestion};
 
 /// Names of a run's parts.
@@ -70,11 +70,19 @@ impl<'a> Names<'a> {
     /// The true class of a unit by the names of its own dataset, or all its labels; none where it is not known.
     pub fn truth(&self, unit: usize) -> Option<String> {
         let named = |class: usize| self.dataset.class_names.get(class).cloned().unwrap_or_else(|| self.class(class));
-        match &self.dataset.labels {
-            Labels::Classes { ids, .. } => self.dataset.labels.is_labelled(unit).then(|| named(ids[unit] as usize)),
-            Labels::Multi { bits, width } => {
-                let bits = bits[unit * width..][..*width].iter().enumerate();
-                Some(joined(bits.filter(|(_, bit)| **bit == 1).map(|(label, _)| named(label)).collect()))
+        let labels = &self.dataset.labels;
+        if !labels.is_labelled(unit) {
+            return None;
+        }
+        match labels.class_ids() {
+            Some(ids) => Some(named(ids[unit] as usize)),
+            None if labels.is_values() => {
+                let values: Vec<f64> = labels.values(unit).iter().map(|&value| f64::from(value)).collect();
+                Some(self.numbers(&values))
+            }
+            None => {
+                let bits = labels.codes(unit).enumerate();
+                Some(joined(bits.filter(|(_, bit)| *bit == 1).map(|(label, _)| named(label)).collect()))
             }
         }
     }
@@ -82,8 +90,10 @@ impl<'a> Names<'a> {
     /// Whether labels of the dataset are among what the model predicts, so that predictions can be right or wrong.
     pub fn is_comparable(&self) -> bool {
         let own = &self.dataset.class_names;
-        let kind = matches!(self.dataset.labels, Labels::Classes { .. }) == self.has_one_class();
-        kind && own.iter().all(|name| self.classes.contains(name))
+        let kind = self.dataset.labels.is_classes() == self.has_one_class();
+        kind && !self.is_regression()
+            && self.objective.fits(&self.dataset.labels)
+            && own.iter().all(|name| self.classes.contains(name))
     }
 
     /// The column called `text`, or with that number.
@@ -152,20 +162,46 @@ impl<'a> Names<'a> {
 
     /// Probability of every class (of every label, where a unit has several).
     pub fn probabilities(&self, logits: &[f64]) -> Vec<f64> {
-        let sigmoid = |logit: f64| 1.0 / (1.0 + (-logit).exp());
-        match self.objective {
-            Objective::Sigmoid if self.is_binary() => vec![sigmoid(-logits[0]), sigmoid(logits[0])],
-            Objective::Sigmoid => logits.iter().map(|&logit| sigmoid(logit)).collect(),
-            Objective::Softmax => {
-                let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = logits.iter().map(|logit| (logit - largest).exp()).sum();
-                logits.iter().map(|logit| (logit - largest).exp() / sum).collect()
+        if self.is_regression() {
+            return Vec::new();
+        }
+        if self.is_binary() {
+            let mut both = vec![-logits[0], logits[0]];
+            self.objective.predict(&mut both);
+            return both;
+        }
+        let mut row = logits.to_vec();
+        self.objective.predict(&mut row);
+        row
+    }
+
+    /// Whether the model predicts numbers.
+    pub fn is_regression(&self) -> bool {
+        self.objective.is_regression()
+    }
+
+    /// What an output is called: a logit, or a value in the units of the target.
+    pub fn quantity(&self) -> &'static str {
+        if self.is_regression() { "value" } else { "logit" }
+    }
+
+    /// Numbers of a unit in words; of several, each with its name.
+    fn numbers(&self, values: &[f64]) -> String {
+        match values {
+            [value] => plain(*value),
+            values => {
+                let named =
+                    values.iter().enumerate().map(|(at, &value)| format!("{} {}", self.class(at), plain(value)));
+                named.collect::<Vec<_>>().join(", ")
             }
         }
     }
 
     /// The predicted class in words; of a multi-label task, all labels that are more likely than not.
     pub fn predicted(&self, logits: &[f64]) -> String {
+        if self.is_regression() {
+            return self.numbers(logits);
+        }
         let probabilities = self.probabilities(logits);
         if !self.has_one_class() {
             let likely: Vec<String> =
@@ -185,6 +221,19 @@ impl<'a> Names<'a> {
     /// "node" or "graph".
     pub fn unit(&self) -> &'static str {
         if self.dataset.level == Level::Node { "node" } else { "graph" }
+    }
+}
+
+/// A number as people write it: six digits.
+fn plain(value: f64) -> String {
+    let digits = 5 - value.abs().max(1e-300).log10().floor() as i32;
+    match digits {
+        _ if value == 0.0 => "0".into(),
+        -9..=12 => {
+            let text = format!("{value:.*}", digits.max(0) as usize);
+            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+        }
+        _ => format!("{value:.5e}"),
     }
 }
 

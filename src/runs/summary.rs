@@ -1,7 +1,7 @@
 //! What came out of a run, and of several.
 
 use crate::loss::Scores;
-use crate::loss::metrics::{SCORE_NAMES, mean, standard_deviation};
+use crate::loss::metrics::{mean, standard_deviation};
 use crate::recovery::Recovery;
 use crate::train::RunName;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,8 @@ impl Outcome {
     /// The object of `--json`.
     pub fn to_json(&self) -> Value {
         let part = |part: fn(&RunSummary) -> &Scores| {
-            let scores = SCORE_NAMES.iter().map(|name| {
+            let names: Vec<&str> = self.runs.first().map_or(Vec::new(), |run| part(run).names().collect());
+            let scores = names.into_iter().map(|name| {
                 let (mean, std) = self.spread(part, name);
                 let mut score = json!({ "mean": mean, "std": std });
                 if self.cross_validated() {

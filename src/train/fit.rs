@@ -4,7 +4,6 @@ use super::Trainer;
 use crate::architecture::Layout;
 use crate::config::Config;
 use crate::device::{Device, Machine};
-use crate::loss::Objective;
 use crate::model::{FittedModel, MemoryPlan};
 use crate::on_machine;
 use harmonia_graph::dataset::Dataset;
@@ -34,7 +33,5 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
         trainer.epoch()?;
         stop.check()?;
     }
-    let parameters = trainer.best().to_vec();
-    drop(trainer);
-    Ok(FittedModel { layout, parameters, walk: config.walk, objective: Objective::of(&dataset.labels), scaling: None })
+    Ok(trainer.model(None))
 }

@@ -7,8 +7,7 @@
 //! validation metric is clearly above chance.
 
 use crate::config::Metric;
-use crate::loss::Scores;
-use harmonia_graph::dataset::{Dataset, Labels};
+use crate::loss::{Chance, Objective, ScoreKind, Scores};
 use serde::{Deserialize, Serialize};
 
 /// Training loss must fall below this share of the loss of class frequencies.
@@ -17,61 +16,6 @@ const LEARNED_LOSS: f64 = 0.98;
 const LEARNED_SHARE: f64 = 0.05;
 /// Validation loss is noisier and saturates early: a smaller step counts.
 const LEARNED_VALIDATION_LOSS: f64 = 0.995;
-
-/// What a model that only knows class frequencies would get.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chance {
-    /// Its training loss.
-    pub train_loss: f64,
-    /// Its validation loss.
-    pub valid_loss: f64,
-    /// Its validation accuracy.
-    pub valid_accuracy: f64,
-}
-
-impl Chance {
-    /// Frequencies are those of the training units.
-    pub fn new(dataset: &Dataset) -> Chance {
-        let labels = &dataset.labels;
-        let (train, valid) = (&dataset.split.train, &dataset.split.valid);
-        let columns = match labels {
-            Labels::Classes { classes, .. } => vec![frequencies(labels, train, 0, *classes)],
-            Labels::Multi { width, .. } => (0..*width).map(|c| frequencies(labels, train, c, 2)).collect(),
-        };
-        let loss = |units: &[u32]| {
-            let sum: f64 = (units.iter())
-                .flat_map(|&unit| labels.codes(unit as usize).zip(&columns))
-                .map(|(code, column)| -column[code as usize].max(1e-12).ln())
-                .sum();
-            sum / units.len().max(1) as f64
-        };
-        let guesses: Vec<usize> = columns.iter().map(|column| largest(column)).collect();
-        let hits: usize = (valid.iter())
-            .map(|&unit| labels.codes(unit as usize).zip(&guesses).filter(|&(code, &g)| code as usize == g).count())
-            .sum();
-        // On the validation units, always naming their own largest class is the better guess.
-        let own = match labels {
-            Labels::Classes { classes, .. } => frequencies(labels, valid, 0, *classes).into_iter().fold(0.0, f64::max),
-            Labels::Multi { .. } => 0.0,
-        };
-        let accuracy = hits as f64 / (valid.len().max(1) * columns.len()) as f64;
-        Chance { train_loss: loss(train), valid_loss: loss(valid), valid_accuracy: accuracy.max(own) }
-    }
-}
-
-fn frequencies(labels: &Labels, units: &[u32], column: usize, classes: usize) -> Vec<f64> {
-    let mut counts = vec![0.0; classes];
-    for &unit in units {
-        if let Some(code) = labels.codes(unit as usize).nth(column) {
-            counts[code as usize] += 1.0 / units.len() as f64;
-        }
-    }
-    counts
-}
-
-fn largest(values: &[f64]) -> usize {
-    values.iter().enumerate().fold(0, |best, (i, &value)| if value > values[best] { i } else { best })
-}
 
 /// The state of early stopping; part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,25 +45,13 @@ impl Default for Stopping {
 
 impl Stopping {
     /// Takes note of an epoch. Without validation units the last epoch is always the best.
-    pub fn update(
-        &mut self,
-        epoch: usize,
-        train_loss: f64,
-        valid: &Scores,
-        metric: Metric,
-        patience: usize,
-        chance: &Chance,
-    ) -> Decision {
-        let Some(loss) = valid.nll else {
+    pub fn update(&mut self, epoch: usize, train_loss: f64, valid: &Scores, patience: usize, goal: &Goal) -> Decision {
+        let Some(loss) = valid.get(goal.loss.name) else {
             self.best_epoch = Some(epoch);
             return Decision { best: true, stop: false };
         };
-        let score = match metric {
-            Metric::Accuracy => valid.accuracy.unwrap_or(0.0),
-            Metric::RocAuc => valid.roc_auc.unwrap_or(0.5),
-            Metric::Loss => -loss,
-        };
-        if self.learned_at.is_none() && learned(train_loss, score, metric, chance) {
+        let score = goal.score.merit(valid.get(goal.score.name).unwrap_or(goal.score.undefined));
+        if self.learned_at.is_none() && goal.is_learned(train_loss, score) {
             self.learned_at = Some(epoch);
         }
         let best = self.best_epoch.is_none() || (score, -loss) > (self.best_score, -self.best_loss);
@@ -131,31 +63,50 @@ impl Stopping {
     }
 }
 
-fn learned(train_loss: f64, score: f64, metric: Metric, chance: &Chance) -> bool {
-    let threshold = match metric {
-        Metric::Accuracy => chance.valid_accuracy + LEARNED_SHARE * (1.0 - chance.valid_accuracy),
-        Metric::RocAuc => 0.5 + LEARNED_SHARE * 0.5,
-        Metric::Loss => -LEARNED_VALIDATION_LOSS * chance.valid_loss,
-    };
-    train_loss < LEARNED_LOSS * chance.train_loss && score > threshold
+/// What epochs are compared by, and what counts as having learned something.
+#[derive(Clone, Debug)]
+pub struct Goal {
+    /// The score that is to be good.
+    score: &'static ScoreKind,
+    /// The loss, which decides between equals.
+    loss: &'static ScoreKind,
+    /// What a constant prediction gets.
+    chance: Chance,
+}
+
+impl Goal {
+    /// Of a run; a metric that the loss does not have means the loss itself.
+    pub fn new(objective: Objective, metric: Metric, chance: Chance) -> Goal {
+        Goal { score: objective.score_kind(metric.score_name()), loss: objective.loss_score(), chance }
+    }
+
+    /// `score`: as a merit, larger is better.
+    fn is_learned(&self, train_loss: f64, score: f64) -> bool {
+        let chance = self.chance.valid.get(self.score.name).unwrap_or(self.score.undefined);
+        let threshold = match self.score.higher {
+            true => chance + LEARNED_SHARE * (1.0 - chance),
+            false => -LEARNED_VALIDATION_LOSS * chance,
+        };
+        train_loss < LEARNED_LOSS * self.chance.train_loss && score > threshold
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CHANCE: Chance = Chance { train_loss: 1.9, valid_loss: 1.9, valid_accuracy: 0.3 };
+    fn goal() -> Goal {
+        Goal::new(Objective::Softmax, Metric::Accuracy, Chance { train_loss: 1.9, valid: scores(0.3, 1.9) })
+    }
 
     fn scores(accuracy: f64, nll: f64) -> Scores {
-        Scores { accuracy: Some(accuracy), nll: Some(nll), ..Scores::default() }
+        Scores::new([("accuracy", Some(accuracy)), ("nll", Some(nll))])
     }
 
     fn run(epochs: &[(f64, f64, f64)], patience: usize) -> (Option<usize>, usize) {
         let mut stopping = Stopping::default();
         for (epoch, &(train_loss, accuracy, loss)) in epochs.iter().enumerate() {
-            let verdict =
-                stopping.update(epoch, train_loss, &scores(accuracy, loss), Metric::Accuracy, patience, &CHANCE);
-            if verdict.stop {
+            if stopping.update(epoch, train_loss, &scores(accuracy, loss), patience, &goal()).stop {
                 return (stopping.best_epoch, epoch);
             }
         }
@@ -196,8 +147,22 @@ mod tests {
     fn without_validation_units_the_last_epoch_is_best() {
         let mut stopping = Stopping::default();
         for epoch in 0..5 {
-            let verdict = stopping.update(epoch, 1.0, &Scores::default(), Metric::Accuracy, 1, &CHANCE);
-            assert_eq!(verdict, Decision { best: true, stop: false });
+            let decision = stopping.update(epoch, 1.0, &Scores::default(), 1, &goal());
+            assert_eq!(decision, Decision { best: true, stop: false });
         }
+    }
+
+    #[test]
+    fn a_metric_the_loss_does_not_have_means_the_loss() {
+        let goal =
+            Goal::new(Objective::Squared, Metric::Accuracy, Chance { train_loss: 0.5, valid: Scores::default() });
+        assert_eq!(goal.score.name, "loss");
+        let goal = Goal::new(Objective::Squared, Metric::Rmse, Chance { train_loss: 0.5, valid: Scores::default() });
+        assert_eq!((goal.score.name, goal.loss.name), ("rmse", "loss"));
+        let mut stopping = Stopping::default();
+        let scores = |rmse, loss| Scores::new([("rmse", Some(rmse)), ("loss", Some(loss))]);
+        assert!(stopping.update(0, 0.4, &scores(2.0, 0.4), 5, &goal).best);
+        assert!(stopping.update(1, 0.4, &scores(1.0, 0.3), 5, &goal).best);
+        assert!(!stopping.update(2, 0.4, &scores(1.5, 0.2), 5, &goal).best);
     }
 }

@@ -4,17 +4,18 @@
 //! bits as one that never stopped.
 
 use super::schedule;
-use super::stopping::{Chance, Decision, Stopping};
+use super::stopping::{Decision, Goal, Stopping};
 use crate::architecture::Layout;
 use crate::batch::Batches;
 use crate::config::DropoutPlace;
 use crate::config::{Config, Optimizer};
 use crate::device::{AdamStep, Device, Dropout};
-use crate::loss::Scores;
-use crate::model::{Profile, Randomness, Resident, initial_parameters};
+use crate::loss::{Objective, Scored, Scores, TargetScaling};
+use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
 use crate::plan::{BatchSizes, Plan, Space};
-use harmonia_graph::dataset::Dataset;
+use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::Split;
 use harmonia_graph::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -72,7 +73,9 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     seed: u64,
     plan: Plan,
     batches: Batches<'a>,
-    chance: Chance,
+    objective: Objective,
+    target_scaling: Option<TargetScaling>,
+    goal: Goal,
     train: Option<Resident<'a, D>>,
     valid: Option<Resident<'a, D>>,
     progress: Progress,
@@ -113,14 +116,21 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         });
         let plan = Plan::new(config, dataset, layout);
         let noise = layout.architecture.features * layout.architecture.experts;
+        let objective = config.objective(&dataset.labels)?;
+        let Split { train, valid, .. } = &dataset.split;
+        let target_scaling = TargetScaling::of(&dataset.labels, train);
+        let chance = objective.chance(&dataset.labels, train, valid, target_scaling.as_ref());
+        let batches = Batches::planned(dataset, config.walk, plan, layout.architecture.hops);
         Ok(Trainer {
             device,
             layout,
             config,
             seed,
             plan,
-            batches: Batches::planned(dataset, config.walk, plan, layout.architecture.hops),
-            chance: Chance::new(dataset),
+            batches: batches.for_loss(objective, target_scaling.clone()),
+            objective,
+            goal: Goal::new(objective, config.train.metric, chance),
+            target_scaling,
             train: None,
             valid: None,
             progress: state.progress,
@@ -174,14 +184,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let train_loss = self.train_epoch(learning_rate)?;
         let validation = self.validate()?;
         self.check_finite(&validation)?;
-        let Decision { best, stop } = self.progress.stopping.update(
-            epoch,
-            train_loss,
-            &validation,
-            self.config.train.metric,
-            self.config.train.patience,
-            &self.chance,
-        );
+        let patience = self.config.train.patience;
+        let Decision { best, stop } =
+            self.progress.stopping.update(epoch, train_loss, &validation, patience, &self.goal);
         if best {
             self.device.read(&mut self.best, &self.parameters)?;
         }
@@ -232,7 +237,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             let (mut logits, mut resident) = (Vec::new(), self.take_train()?);
             resident.unit_logits(&mut logits, &parameters, units, true)?;
             self.train = Some(resident);
-            return Ok(Scores::new(&self.batches.dataset.labels, units, &logits));
+            return Ok(self.scored(units, &mut logits));
         }
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
         (self.train, self.valid) = (None, None);
@@ -243,7 +248,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             resident.unit_logits(&mut found, &parameters, units, false)?;
             logits.extend(found);
         }
-        Ok(Scores::new(&self.batches.dataset.labels, units, &logits))
+        Ok(self.scored(units, &mut logits))
     }
 
     /// Signed contribution w_k `H[i,k]` of every feature to the (first) logit of each unit of a node task, units x d,
@@ -264,7 +269,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             resident.pass.state().map(|state| self.device.download_matrix(state)).transpose()?.unwrap_or_default();
         let weight = &self.best[self.layout.readout_weight.clone()];
         let contribution = |row: usize, k: usize| f64::from(state[row * a.features + k] * weight[k * a.outputs]);
-        let contributions = (resident.batch.targets.iter())
+        let contributions = (resident.batch.units.iter())
             .flat_map(|&(row, _)| (0..a.features).map(move |k| (row as usize, k)))
             .map(|(row, k)| contribution(row, k))
             .collect();
@@ -272,12 +277,36 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         Ok((contributions, hop_weights.into_iter().map(f64::from).collect()))
     }
 
+    /// Scores of outputs (units x L) as training has them.
+    fn scored(&self, units: &[u32], logits: &mut [f32]) -> Scores {
+        let scaling = self.target_scaling.as_ref();
+        if let Some(scaling) = scaling {
+            scaling.restore(logits);
+        }
+        self.objective.score(&Scored { labels: &self.batches.dataset.labels, units, logits, scaling })
+    }
+
+    /// The best model so far, its outputs in the units of the target.
+    pub fn model(&self, scaling: Option<Scaling>) -> FittedModel {
+        let model = FittedModel {
+            layout: self.layout.clone(),
+            parameters: self.best.clone(),
+            walk: self.config.walk,
+            objective: self.objective,
+            scaling,
+        };
+        match &self.target_scaling {
+            Some(target) => model.in_units_of(target),
+            None => model,
+        }
+    }
+
     /// The loss of a step is taken before its update, so the last update of an epoch is checked here: a checkpoint
     /// never holds anything that is not a number.
     fn check_finite(&self, validation: &Scores) -> Result<()> {
         let parameters = self.device.norm(&self.parameters)?;
         let moments = self.device.norm(&self.second_moment)?;
-        let valid = validation.nll.unwrap_or(0.0);
+        let valid = validation.get(self.objective.loss_score().name).unwrap_or(0.0);
         if parameters.is_finite() && moments.is_finite() && valid.is_finite() {
             return Ok(());
         }
@@ -410,10 +439,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     }
 
     fn validate(&mut self) -> Result<Scores> {
-        let dataset = self.batches.dataset;
-        let units = &dataset.split.valid;
+        let units = &self.batches.dataset.split.valid;
         if units.is_empty() {
-            return Ok(Scores::default());
+            return Ok(Scores::undefined(self.objective));
         }
         if self.whole_graph() {
             let mut resident = self.take_train()?;
@@ -427,6 +455,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             resident.unit_logits(&mut self.logits, &self.parameters, units, false)?;
             self.valid = Some(resident);
         }
-        Ok(Scores::new(&dataset.labels, units, &self.logits))
+        let mut logits = std::mem::take(&mut self.logits);
+        let scores = self.scored(units, &mut logits);
+        self.logits = logits;
+        Ok(scores)
     }
 }

@@ -39,6 +39,7 @@ impl Options {
         for (what, column) in [("smiles", &self.columns.smiles), ("label", &self.columns.label)] {
             words.extend(column.as_ref().map(|column| format!("{what} column {column}")));
         }
+        words.extend(self.tables.columns.regression.then(|| "regression".to_string()));
         words.join(", ")
     }
 }

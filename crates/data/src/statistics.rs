@@ -210,6 +210,13 @@ fn classes(dataset: &Dataset) -> (Vec<(String, usize)>, usize) {
                 counts.iter_mut().zip(row).for_each(|(count, &bit)| *count += usize::from(bit));
             }
         }
+        // A number counts where it is known.
+        Labels::Values { values, width } => {
+            for row in values.chunks_exact((*width).max(1)) {
+                counts.iter_mut().zip(row).for_each(|(count, value)| *count += usize::from(!value.is_nan()));
+                unlabelled += usize::from(row.iter().any(|value| value.is_nan()));
+            }
+        }
     }
     (dataset.class_names.iter().cloned().zip(counts).collect(), unlabelled)
 }

@@ -153,7 +153,7 @@ fn train(job: &Job) -> Result<Measured> {
     let memory = memory::now();
     // The trainer's best parameters are still those it started from.
     let loss = match &job.parameters {
-        Some(_) => trainer.score(&dataset.split.train)?.nll,
+        Some(_) => trainer.score(&dataset.split.train)?.get("nll"),
         None => None,
     };
     let plan = trainer.plan();

@@ -53,6 +53,9 @@ pub struct Arguments {
     /// Table: a column by its role, as in source=from; may be repeated
     #[arg(long, value_name = "ROLE=NAME")]
     column: Vec<String>,
+    /// Table: labels are numbers to be fitted, not classes; label:<name> columns are several targets
+    #[arg(long)]
+    regression: bool,
     /// Table: a column to leave out; may be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
@@ -77,6 +80,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let format: Format = arguments.format.parse()?;
     if arguments.directed && !matches!(format, Format::Ogb | Format::Igb | Format::Table) {
         return Err(Error::Config(format!("--directed: edges of the format {format} have no direction")));
+    }
+    if arguments.regression && format != Format::Table {
+        return Err(Error::Config(format!(
+            "--regression: labels of the format {format} are classes; tables may hold numbers"
+        )));
     }
     if arguments.out.exists() {
         return Err(Error::file(&arguments.out, "already exists; remove it or choose another --out"));
@@ -114,6 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn tables(arguments: &Arguments) -> Result<table::Options> {
     let mut options = table::Options::default();
     options.columns.ignore.clone_from(&arguments.ignore);
+    options.columns.regression = arguments.regression;
     let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
     let files = [
         ("edges", edges),
@@ -178,13 +187,18 @@ pub fn described(path: &Path) -> Result<String> {
         .sum();
     let counts = store.counts();
     Ok(format!(
-        "{}: {} nodes, {} directed edges{}, {} features, {} classes, {}",
+        "{}: {} nodes, {} directed edges{}, {} features, {} {}, {}",
         path.display(),
         thousands(counts.nodes as u64),
         thousands(counts.directed_edges as u64),
         if store.meta.symmetric == Some(true) { " (every edge both ways)" } else { "" },
         thousands(counts.features as u64),
         store.meta.classes,
+        match (store.meta.regression, store.meta.classes) {
+            (false, _) => "classes",
+            (true, 1) => "target",
+            (true, _) => "targets",
+        },
         bytes(size)
     ))
 }

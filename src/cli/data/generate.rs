@@ -6,6 +6,7 @@ use crate::cli::threads::with_threads;
 use crate::cli::{say, watch};
 use clap::Args;
 use harmonia_data::generate::made::{self, Keep, Made};
+use harmonia_data::generate::numbers::TEACHER_R2;
 use harmonia_data::generate::ogb_archive::{self, Layout};
 use harmonia_data::generate::{self, Generator, igb_layout};
 use harmonia_graph::error::{Error, Result, suggestion};
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// Write the layout of the Illinois Graph Benchmark, as a directory
     #[arg(long, value_name = "DIR")]
     as_igb: Option<PathBuf>,
+    /// Numbers to be fitted instead of classes (of --out)
+    #[arg(long, conflicts_with_all = ["as_ogb", "as_igb"])]
+    regression: bool,
     /// Keep features in half precision (of --out)
     #[arg(long)]
     f16: bool,
@@ -69,11 +73,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(out) = &arguments.out {
         say(&format!("{}\n", described(out)?))?;
     }
-    say(&format!(
-        "the teacher behind the labels is right {:.1} % of the time; {:.1} s\n",
-        100.0 * accuracy,
-        start.elapsed().as_secs_f64()
-    ))
+    let teacher = match arguments.regression {
+        true => format!("the teacher behind the numbers has an R2 of {TEACHER_R2}"),
+        false => format!("the teacher behind the labels is right {:.1} % of the time", 100.0 * accuracy),
+    };
+    say(&format!("{teacher}; {:.1} s\n", start.elapsed().as_secs_f64()))
 }
 
 fn write(arguments: &Arguments, generator: Generator) -> Result<f64> {
@@ -91,7 +95,8 @@ fn write(arguments: &Arguments, generator: Generator) -> Result<f64> {
         let accuracy = made.planted().teacher_accuracy;
         if let Some(out) = &arguments.out {
             let name = format!("like-{}", arguments.like.to_lowercase());
-            let keep = Keep { half: arguments.f16, reorder: arguments.reorder.method() };
+            let keep =
+                Keep { half: arguments.f16, reorder: arguments.reorder.method(), regression: arguments.regression };
             made::write_store(made, &name, out, keep, watch)?;
         }
         Ok(accuracy)

@@ -2,7 +2,7 @@
 
 use super::chunks;
 use crate::batch::{Batch, Reach};
-use crate::loss::Objective;
+use crate::loss::{Objective, Targets};
 use crate::plan::Plan;
 use crate::real::Real;
 use half::f16;
@@ -28,10 +28,10 @@ pub struct CpuInputs<T> {
     pub objective: Objective,
     /// L.
     pub outputs: usize,
-    /// See [`Batch::codes`].
-    pub codes: Vec<i32>,
-    /// Number of targets.
-    pub targets: usize,
+    /// See [`Batch::targets`].
+    pub targets: Targets,
+    /// Units the loss is a mean over.
+    pub units: usize,
 }
 
 /// How nodes reach the logits.
@@ -125,8 +125,8 @@ impl<T: Real> CpuInputs<T> {
             level: batch.level,
             objective: batch.objective,
             outputs: batch.outputs,
-            codes: batch.codes.clone(),
-            targets: batch.targets.len(),
+            targets: batch.targets.clone(),
+            units: batch.units.len(),
         })
     }
 

@@ -72,16 +72,6 @@ impl<T: Real> Cpu<T> {
     }
 }
 
-fn sigmoid<T: Real>(x: T) -> T {
-    // Both branches keep the exponent negative, so nothing overflows.
-    if x >= T::zero() {
-        T::one() / (T::one() + (-x).exp())
-    } else {
-        let e = x.exp();
-        e / (T::one() + e)
-    }
-}
-
 macro_rules! through_ops {
     ($($(#[$about:meta])* $op:ident: fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty
         = $module:ident::$function:ident;)*) => {
@@ -121,8 +111,8 @@ impl<T: Ops> Device for Cpu<T> {
     }
 
     fn retarget(&self, inputs: &mut CpuInputs<T>, batch: &Batch) -> Result<()> {
-        inputs.codes.clone_from(&batch.codes);
-        inputs.targets = batch.targets.len();
+        inputs.targets.clone_from(&batch.targets);
+        inputs.units = batch.units.len();
         Ok(())
     }
 

@@ -4,10 +4,11 @@
 //! Backward  dQ = dpi * pi (1 - pi), dN = dQ * eps * sigmoid(N) (1 - sigmoid(N)) on the chosen entries;
 //!           de += dQ Wg^T + dN Wn^T, dWg += e^T dQ, dWn += e^T dN
 
-use super::{Cpu, Ops, sigmoid};
+use super::{Cpu, Ops};
 use crate::architecture::Layout;
 use crate::device::Routing;
 use crate::device::gemm::{View, gemm};
+use crate::real::sigmoid;
 use harmonia_graph::error::Result;
 use rayon::prelude::*;
 

@@ -787,8 +787,8 @@ pub struct Loss {
     pub partial: *mut f64,
     /// rows x L
     pub logits: *const f32,
-    /// rows (softmax) or rows x L (sigmoid); a negative first code: no target
-    pub codes: *const i32,
+    /// words that the loss reads as its own type; a row without a target says so in its first
+    pub targets: *const u32,
     pub rows: u64,
     pub block_rows: u64,
     pub outputs: u32,

@@ -25,10 +25,10 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) objective: Objective,
     /// L.
     pub(super) outputs: usize,
-    /// See [`Batch::codes`].
-    pub(super) codes: Buffer<V, i32>,
-    /// Number of targets.
-    pub(super) targets: usize,
+    /// See [`Batch::targets`]; words that the kernel of the loss reads as its own type.
+    pub(super) targets: Buffer<V, u32>,
+    /// Units the loss is a mean over.
+    pub(super) units: usize,
 }
 
 /// X as the ops read it.
@@ -108,14 +108,14 @@ impl<V: Driver> DeviceInputs<V> {
             level: batch.level,
             objective: batch.objective,
             outputs: batch.outputs,
-            codes: launcher.copy(&batch.codes)?,
-            targets: batch.targets.len(),
+            targets: launcher.copy(batch.targets.words())?,
+            units: batch.units.len(),
         })
     }
 
     pub(super) fn retarget(&mut self, launcher: &Launcher<V>, batch: &Batch) -> Result<()> {
-        launcher.overwrite(&mut self.codes, &batch.codes)?;
-        self.targets = batch.targets.len();
+        launcher.overwrite(&mut self.targets, batch.targets.words())?;
+        self.units = batch.units.len();
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 use super::{THREADS, abi, knots, monb, route};
 use crate::architecture::Architecture;
+use crate::loss::Objective;
 use std::sync::LazyLock;
 
 /// A kernel as the launcher starts it.
@@ -52,15 +53,13 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 20] = [
+const LINEAR: [&str; 18] = [
     "adam",
     "graph_sum_backward",
     "graph_sum_forward",
     "hop_weights_backward",
     "hop_weights_forward",
     "largest",
-    "loss_sigmoid",
-    "loss_softmax",
     "monb_finish_coefficients",
     "monb_finish_gates",
     "monb_finish_hidden",
@@ -132,6 +131,7 @@ fn table() -> Vec<Kernel> {
         all.extend(names.iter().map(|&name| Kernel { name, block, dynamic_shared }));
     };
     add(&LINEAR, [THREADS, 1], None);
+    Objective::ALL.iter().for_each(|objective| add(&[objective.kernel()], [THREADS, 1], None));
     add(LONG, [THREADS, 1], None);
     add(&COLUMN_SUMS, columns, None);
     add(ROWS, [rows, 1], None);

@@ -1,7 +1,6 @@
 //! Launches of `kernels/loss.cu`.
 
 use super::{Buffer, DeviceInputs, Driver, Launcher, Shape, THREADS, abi, stretches};
-use crate::loss::Objective;
 use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]
@@ -13,25 +12,21 @@ impl<V: Driver> Launcher<V> {
         inputs: &DeviceInputs<V>,
     ) -> Result<f64> {
         let rows = (logits.len() / inputs.outputs) as u64;
-        let count = inputs.targets.max(1) as f64;
+        let count = inputs.units.max(1) as f64;
         let (blocks, block_rows) = stretches(rows, u64::from(THREADS / 32), self.blocks.rows);
         let mut partial = self.allocate::<f64>(blocks as usize)?;
         let arguments = abi::Loss {
             d_logits: self.at_mut(d_logits, 0),
             partial: self.at_mut(&mut partial, 0),
             logits: self.at(logits, 0),
-            codes: self.at(&inputs.codes, 0),
+            targets: self.at(&inputs.targets, 0),
             rows,
             block_rows,
             outputs: inputs.outputs as u32,
             scale: (1.0 / count) as f32,
         };
-        let kernel = match inputs.objective {
-            Objective::Softmax => "loss_softmax",
-            Objective::Sigmoid => "loss_sigmoid",
-        };
-        // SAFETY: logits and gradient hold rows x L, codes a code a row (softmax) or rows x L, one partial sum a block.
-        unsafe { self.run(kernel, Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
+        // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against, one partial sum a block.
+        unsafe { self.run(inputs.objective.kernel(), Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.total(&partial)? / count)
     }
 }

@@ -1,5 +1,6 @@
 //! A generated dataset, made: its graph, labels and split in memory, its features row by row when asked for.
 
+use super::numbers::TEACHER_R2;
 use super::{Generator, Planted, Tables};
 use crate::conversion::{reorder, write_floats};
 use harmonia_graph::dataset::{Labels, Level};
@@ -71,6 +72,8 @@ pub struct Keep {
     pub half: bool,
     /// Order of the nodes, where it is not the one they were drawn in.
     pub reorder: Option<Reorder>,
+    /// Numbers to be fitted instead of classes.
+    pub regression: bool,
 }
 
 /// Writes a store.
@@ -85,10 +88,14 @@ pub fn write_store(made: Made, name: &str, target: &Path, keep: Keep, watch: &Wa
     writer.adjacency(graph.adjacency())?;
     let counts = Counts { nodes, directed_edges: graph.directed_edges(), features: cols, graphs: 1 };
     let symmetric = graph.is_symmetric().then_some(true);
+    let classes = if keep.regression { 1 } else { generator.shape().classes };
+    let labels = match keep.regression {
+        true => Labels::Values { values: generator.numbers(&graph)?, width: 1 },
+        false => Labels::Classes { ids: planted.labels, classes },
+    };
     // Dropped here, unless its nodes are to be put in order at the end.
     let ordered = keep.reorder.map(|method| (method, graph));
-    let classes = generator.shape().classes;
-    let about = json!({
+    let mut about = json!({
         "like": generator.shape(),
         "seed": generator.seed(),
         "teacher_accuracy": planted.teacher_accuracy,
@@ -97,7 +104,16 @@ pub fn write_store(made: Made, name: &str, target: &Path, keep: Keep, watch: &Wa
         "duplicate_share": planted.duplicate_share,
         "truth": planted.truth,
     });
-    writer.labels(&Labels::Classes { ids: planted.labels, classes })?;
+    if keep.regression {
+        about = json!({
+            "like": generator.shape(),
+            "seed": generator.seed(),
+            "teacher_r2": TEACHER_R2,
+            "duplicate_share": planted.duplicate_share,
+            "truth": planted.truth,
+        });
+    }
+    writer.labels(&labels)?;
     writer.splits(&[split], nodes)?;
     let element = if keep.half { Element::F16 } else { Element::F32 };
     let mut array = writer.stream("features.npy", element, &[nodes, cols])?;
@@ -116,6 +132,7 @@ pub fn write_store(made: Made, name: &str, target: &Path, keep: Keep, watch: &Wa
     writer.finish(Description {
         name: name.into(),
         classes,
+        regression: keep.regression,
         edge_rows: Some(edge_rows as u64),
         generator: Some(about),
         counts: Some(counts),

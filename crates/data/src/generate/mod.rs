@@ -12,6 +12,7 @@ mod edges;
 mod features;
 pub mod igb_layout;
 pub mod made;
+pub mod numbers;
 pub mod ogb_archive;
 mod shape;
 mod tables;

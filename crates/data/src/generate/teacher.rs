@@ -26,7 +26,7 @@ pub const TEACHER_ACCURACY: f64 = 0.85;
 
 /// Weight of the columns of hop 0 against the others: a node's own value is noisier than an average over neighbours,
 /// and a teacher that leaned on it as much could do without the graph.
-const LOCAL_WEIGHT: f64 = 0.5;
+pub(super) const LOCAL_WEIGHT: f64 = 0.5;
 
 // The columns of one hop are carried together.
 const _: () = assert!(INFORMATIVE.div_ceil(HOPS) <= WIDTH);
@@ -98,9 +98,16 @@ pub struct Planted {
 }
 
 /// Standardised columns of one hop, n x columns.
-struct Group {
+pub(super) struct Group {
     columns: usize,
     values: Vec<f32>,
+}
+
+impl Group {
+    /// z of a node.
+    pub(super) fn row(&self, i: usize) -> &[f32] {
+        &self.values[i * self.columns..(i + 1) * self.columns]
+    }
 }
 
 /// The teacher's view of one node.
@@ -118,17 +125,8 @@ impl Generator {
     /// # Errors
     /// A graph of another size, or one with weights.
     pub fn labels(&self, graph: &Graph) -> Result<Planted> {
-        let (nodes, rows) = (self.shape.nodes, self.shape.edge_rows);
-        // An undirected row is entered both ways; repeats merge.
-        let entries = if self.shape.directed { rows } else { 2 * rows };
-        if graph.nodes() != nodes || graph.directed_edges() > entries || graph.adjacency().weights.is_some() {
-            return Err(Error::Data(format!(
-                "expected the generated graph of {nodes} nodes and at most {entries} entries without weights, found \
-                 one of {} nodes and {} entries",
-                graph.nodes(),
-                graph.directed_edges()
-            )));
-        }
+        let entries = self.check_graph(graph)?;
+        let nodes = self.shape.nodes;
         let teacher = Teacher { generator: self, groups: self.groups(graph), weights: self.weights() };
         let verdicts: Vec<Verdict> = (0..nodes)
             .into_par_iter()
@@ -158,12 +156,31 @@ impl Generator {
         })
     }
 
+    /// Entries that the generated graph may have at most.
+    ///
+    /// # Errors
+    /// It is another graph.
+    pub(super) fn check_graph(&self, graph: &Graph) -> Result<usize> {
+        let (nodes, rows) = (self.shape.nodes, self.shape.edge_rows);
+        // An undirected row is entered both ways; repeats merge.
+        let entries = if self.shape.directed { rows } else { 2 * rows };
+        if graph.nodes() != nodes || graph.directed_edges() > entries || graph.adjacency().weights.is_some() {
+            return Err(Error::Data(format!(
+                "expected the generated graph of {nodes} nodes and at most {entries} entries without weights, found \
+                 one of {} nodes and {} entries",
+                graph.nodes(),
+                graph.directed_edges()
+            )));
+        }
+        Ok(entries)
+    }
+
     fn columns_of(&self, hop: usize) -> impl Iterator<Item = &Informative> {
         self.informative.iter().filter(move |column| column.hop == hop)
     }
 
     /// z, hop by hop.
-    fn groups(&self, graph: &Graph) -> Vec<Group> {
+    pub(super) fn groups(&self, graph: &Graph) -> Vec<Group> {
         let nodes = self.shape.nodes;
         let mut scratch = Vec::new();
         (0..HOPS)
@@ -256,8 +273,8 @@ impl Teacher<'_> {
     fn score(&self, i: usize, workings: &mut Workings) {
         let Workings { row, scores, .. } = workings;
         row.clear();
-        for Group { columns, values } in &self.groups {
-            row.extend(values[i * columns..(i + 1) * columns].iter().map(|&value| f64::from(value)));
+        for group in &self.groups {
+            row.extend(group.row(i).iter().map(|&value| f64::from(value)));
         }
         scores.clear();
         scores.extend(self.weights.chunks_exact(row.len()).map(|weights| dot(weights, row)));

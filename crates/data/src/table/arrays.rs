@@ -106,7 +106,7 @@ const MEANINGS: [(&str, &[&str]); 6] = [
 ///
 /// # Errors
 /// An array of unknown name, two of one meaning, or one that is not what its name says.
-pub(super) fn nodes(path: &Path) -> Result<Arrays> {
+pub(super) fn nodes(path: &Path, regression: bool) -> Result<Arrays> {
     let mut npz = Npz::open(path)?;
     if Sparse::is_in(&npz) {
         let features = finite(Sparse::read(&mut npz, path)?.features()?, path)?;
@@ -137,7 +137,13 @@ pub(super) fn nodes(path: &Path) -> Result<Arrays> {
     let features = member("features")?.map(|bytes| matrix(&Npy::parse(&bytes, path)?, path)).transpose()?;
     Ok(Arrays {
         features,
-        labels: one(member("labels")?, labels)?,
+        labels: one(
+            member("labels")?,
+            match regression {
+                true => |array, path| labels(array, path, true),
+                false => |array, path| labels(array, path, false),
+            },
+        )?,
         graph: one(member("graph")?, |array, path| ids(array, path, "graph"))?,
         lists: [
             one(member("train")?, |array, path| ids(array, path, "id"))?,
@@ -182,11 +188,12 @@ fn finite(features: Features, path: &Path) -> Result<Features> {
     Err(Error::file(path, message))
 }
 
-/// Labels: one dimension is one class a row, two are 0/1 for each class. -1 and nan are "no label".
+/// Labels: one dimension is one class per row, two are 0/1 for each class; -1 and nan are "no label". Or numbers to be
+/// fitted, one column per output; nan is "not known".
 ///
 /// # Errors
 /// Another shape, or -1 where it may as well be a class.
-pub(super) fn labels(array: &Npy<'_>, path: &Path) -> Result<Table> {
+pub(super) fn labels(array: &Npy<'_>, path: &Path, regression: bool) -> Result<Table> {
     let (rows, width) = match array.shape[..] {
         [rows] => (rows, 1),
         [rows, width] if width > 0 => (rows, width),
@@ -202,12 +209,17 @@ pub(super) fn labels(array: &Npy<'_>, path: &Path) -> Result<Table> {
         Some(values) => values.into_iter().map(|value| value as f64).collect(),
         None => array.floats().into_iter().map(f64::from).collect(),
     };
-    if width == 1 && values.contains(&-1.0) && !values.contains(&0.0) {
+    if !regression && width == 1 && values.contains(&-1.0) && !values.contains(&0.0) {
         let message = "labels of -1 mean \"no label\" here, and there is no class 0: save classes from 0";
         return Err(Error::file(path, message));
     }
     let column = |class: usize| {
         let cells = values.iter().skip(class).step_by(width);
+        if regression {
+            let mut texts = Texts::default();
+            cells.for_each(|value| texts.push(&if value.is_nan() { String::new() } else { value.to_string() }));
+            return Values::Texts(texts);
+        }
         if width > 1 || cells.clone().all(|value| value.fract() == 0.0 && *value >= 0.0 && *value < 1e15) {
             // 0.5 stays no integer: the caller sees that it is neither 0 nor 1.
             let whole = |value: &f64| if value.fract() == 0.0 { *value as i64 } else { i64::MIN };
@@ -219,7 +231,8 @@ pub(super) fn labels(array: &Npy<'_>, path: &Path) -> Result<Table> {
         });
         Values::Texts(texts)
     };
-    let name = |class| if width == 1 { "label".to_string() } else { format!("label:class {class}") };
+    let word = if regression { "target" } else { "class" };
+    let name = |class| if width == 1 { "label".to_string() } else { format!("label:{word} {class}") };
     let columns = (0..width).map(|class| Column { name: name(class), values: column(class) }).collect();
     Ok(Table { path: path.to_path_buf(), rows, columns, places: Places::default() })
 }

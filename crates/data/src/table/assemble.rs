@@ -113,15 +113,7 @@ impl Parts {
         if level == Level::Graph {
             return Ok(());
         }
-        match &mut self.labels {
-            Labels::Classes { ids, .. } => {
-                *ids = order.iter().filter_map(|&old| ids.get(old as usize).copied()).collect();
-            }
-            Labels::Multi { bits, width } => {
-                let row = |&old: &u32| bits.get(old as usize * *width..(old as usize + 1) * *width).unwrap_or(&[]);
-                *bits = order.iter().flat_map(row).copied().collect();
-            }
-        }
+        self.labels = self.labels.reordered(order);
         for part in [&mut self.split.train, &mut self.split.valid, &mut self.split.test] {
             part.iter_mut().for_each(|unit| *unit = moved(*unit));
         }

@@ -1,4 +1,4 @@
-//! Labels: one class a unit, or several yes/no labels.
+//! Labels: one class per unit, several yes/no labels, or numbers.
 //!
 //! Integers are classes from 0; words are classes in alphabetical order (or in that of `class_names`), kept as names.
 //! Invariant: a unit no row speaks of, or whose cell is empty, is [`UNLABELLED`], never class 0.
@@ -39,10 +39,18 @@ pub(super) fn of(
         (Some(_), [_, ..]) => {
             return Err(Error::file(&path, "has a column label and columns label:<name>; keep one kind"));
         }
+        (Some(column), []) if columns.regression => {
+            let names = if column.name.is_empty() { "target".into() } else { column.name.clone() };
+            (numbers(table, &[column], units, count)?, named(&path, vec![names], class_names)?)
+        }
         (Some(column), []) => classes(table, column, units, count, class_names)?,
         (None, multi) => {
-            let bits = bits(table, multi, units, count)?;
             let names = multi.iter().map(|column| column.name.get(PREFIX.len()..).unwrap_or("").to_string()).collect();
+            if columns.regression {
+                let labels = numbers(table, multi, units, count)?;
+                return Ok(Some(Named { labels, names: named(&path, names, class_names)?, path }));
+            }
+            let bits = bits(table, multi, units, count)?;
             (Labels::Multi { bits, width: multi.len() }, named(&path, names, class_names)?)
         }
     };
@@ -129,8 +137,8 @@ fn classes(
             }),
             _ => faults.add(|| {
                 format!(
-                    "{}: expected a class, found the number {}; this program classifies, it does not fit numbers: sort \
-                     them into classes first",
+                    "{}: expected a class, found the number {}; to fit numbers convert with --regression, or sort them into \
+                     classes first",
                     at(),
                     key(row)
                 )
@@ -239,4 +247,37 @@ fn bits(table: &Table, columns: &[&Column], units: &[u32], count: usize) -> Resu
     }
     faults.finish()?;
     Ok(bits)
+}
+
+/// Numbers to be fitted, one column per output; an empty cell is a number that is not known.
+fn numbers(table: &Table, columns: &[&Column], units: &[u32], count: usize) -> Result<Labels> {
+    let width = columns.len();
+    let mut faults = Faults::new(&table.path);
+    let mut values = vec![f32::NAN; count * width];
+    for (row, &unit) in units.iter().enumerate() {
+        for (output, column) in columns.iter().enumerate() {
+            let key = column.values.key(row);
+            let number = match key {
+                Key::Integer(value) => Some(value as f32),
+                Key::Text(text) if is_missing(text) => continue,
+                Key::Text(text) => text.parse::<f32>().ok().filter(|value| value.is_finite()),
+            };
+            match (number, values.get_mut(unit as usize * width + output)) {
+                (Some(number), Some(to)) => *to = number,
+                (Some(_), None) => {}
+                (None, _) => faults.add(|| {
+                    let at = table.places.of(row);
+                    format!(
+                        "{at}: column `{}`: expected a number, found `{key}`; leave unknown ones empty",
+                        column.name
+                    )
+                }),
+            }
+        }
+        if faults.is_full() {
+            break;
+        }
+    }
+    faults.finish()?;
+    Ok(Labels::Values { values, width })
 }

@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, listing: Listing, columns: &Columns) -> Result<T
     match (Kind::of(path)?, listing) {
         (Kind::Npy, Listing::Labels) => {
             let bytes = files::read(path)?;
-            return arrays::labels(&Npy::parse(&bytes, path)?, path);
+            return arrays::labels(&Npy::parse(&bytes, path)?, path, columns.regression);
         }
         (Kind::Npy, Listing::Ids) => {
             let bytes = files::read(path)?;

@@ -112,6 +112,8 @@ pub struct Columns {
     pub graph: Option<String>,
     /// Columns to pass over, in any file.
     pub ignore: Vec<String>,
+    /// Labels are numbers to be fitted, not classes.
+    pub regression: bool,
 }
 
 /// A meaning a column may have, and its test.

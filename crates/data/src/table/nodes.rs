@@ -49,7 +49,7 @@ impl Part {
                 let bytes = files::read(path)?;
                 part.arrays.features = Some(arrays::matrix(&Npy::parse(&bytes, path)?, path)?);
             }
-            Kind::Npz => part.arrays = arrays::nodes(path)?,
+            Kind::Npz => part.arrays = arrays::nodes(path, columns.regression)?,
             Kind::Text | Kind::Parquet => {
                 let sheet = Sheet::open(path)?;
                 let names = sheet.names(|first| is_header(path, first, |name| columns.is_reserved(name)))?;

@@ -5,12 +5,14 @@
 
 mod design;
 mod features;
+mod labels;
 mod normalise;
 mod split_rule;
 mod truth;
 
 pub use design::{Design, MAX_CONDITION, MAX_CORRELATION};
 pub use features::{Features, SparseRows, Values};
+pub use labels::{Labels, UNLABELLED};
 pub use normalise::{Normalise, Scaling};
 pub use split_rule::SplitRule;
 pub use truth::{HOPS, INFORMATIVE, Profile, TrueResponse, Truth, sigmoid};
@@ -32,96 +34,8 @@ pub enum Level {
     Graph,
 }
 
-/// Class of a unit whose label is not known; no split may hold it.
-pub const UNLABELLED: u32 = u32::MAX;
-/// More classes or features than this are taken for a damaged file.
-const MOST: usize = 1 << 20;
-
-/// Labels of all units.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Labels {
-    /// One class each. Two classes are a binary task with one output.
-    Classes {
-        /// Class of each unit, or [`UNLABELLED`].
-        ids: Vec<u32>,
-        /// Number of classes, at least 2.
-        classes: usize,
-    },
-    /// Several independent yes/no labels each.
-    Multi {
-        /// Units x width, 0 or 1.
-        bits: Vec<u8>,
-        /// Labels of each unit.
-        width: usize,
-    },
-}
-
-impl Labels {
-    /// Number of units, labelled or not.
-    pub fn units(&self) -> usize {
-        match self {
-            Labels::Classes { ids, .. } => ids.len(),
-            Labels::Multi { bits, width } => bits.len().checked_div(*width).unwrap_or(0),
-        }
-    }
-
-    /// L, the number of outputs.
-    pub fn outputs(&self) -> usize {
-        match *self {
-            Labels::Classes { classes: 2, .. } => 1,
-            Labels::Classes { classes, .. } => classes,
-            Labels::Multi { width, .. } => width,
-        }
-    }
-
-    /// Whether the label of a unit is known.
-    pub fn is_labelled(&self, unit: usize) -> bool {
-        match self {
-            Labels::Classes { ids, .. } => ids[unit] != UNLABELLED,
-            Labels::Multi { .. } => true,
-        }
-    }
-
-    /// Labels of one unit as the loss reads them: the class, or one 0/1 an output.
-    pub fn codes(&self, unit: usize) -> impl Iterator<Item = i32> + '_ {
-        let (ids, bits): (&[u32], &[u8]) = match self {
-            Labels::Classes { ids, .. } => (&ids[unit..=unit], &[]),
-            Labels::Multi { bits, width } => (&[], &bits[unit * width..(unit + 1) * width]),
-        };
-        ids.iter().map(|&id| id as i32).chain(bits.iter().map(|&bit| i32::from(bit)))
-    }
-
-    fn check(&self) -> Result<()> {
-        match self {
-            Labels::Classes { ids, classes } => {
-                if !(2..=MOST).contains(classes) {
-                    return Err(Error::Data(format!("a task needs 2 to {MOST} classes, found {classes}")));
-                }
-                match ids.iter().position(|&id| id as usize >= *classes && id != UNLABELLED) {
-                    Some(unit) => Err(Error::Data(format!(
-                        "label of unit {unit} is {}: labels must be in 0..{classes}",
-                        ids[unit]
-                    ))),
-                    None => Ok(()),
-                }
-            }
-            Labels::Multi { bits, width } => {
-                if *width == 0 || bits.len() % width != 0 {
-                    return Err(Error::Data(format!("{} label bits are not rows of {width}", bits.len())));
-                }
-                match bits.iter().position(|&bit| bit > 1) {
-                    Some(at) => Err(Error::Data(format!(
-                        "label {} of unit {} is {}: multi-label entries are 0 or 1",
-                        at % width,
-                        at / width,
-                        bits[at]
-                    ))),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
+/// More features than this are taken for a damaged file.
+const MOST_FEATURES: usize = 1 << 20;
 
 /// Where nodes stood before they were reordered.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,12 +137,8 @@ impl Dataset {
 
     /// Gives features and classes names by number.
     pub fn name_parts(&mut self) {
-        let classes = match &self.labels {
-            Labels::Classes { classes, .. } => *classes,
-            Labels::Multi { width, .. } => *width,
-        };
         self.feature_names = (0..self.features.cols).map(|k| format!("feature {k}")).collect();
-        self.class_names = (0..classes).map(|class| format!("class {class}")).collect();
+        self.class_names = self.labels.numbered_names();
     }
 
     /// Checks that all parts fit together.
@@ -243,9 +153,9 @@ impl Dataset {
     /// Checks lengths, labels and splits: quick at any size.
     pub fn check_sizes(&self) -> Result<()> {
         let nodes = self.graph.nodes();
-        if nodes == 0 || !(1..=MOST).contains(&self.features.cols) {
+        if nodes == 0 || !(1..=MOST_FEATURES).contains(&self.features.cols) {
             return Err(Error::Data(format!(
-                "a dataset needs at least one node and 1 to {MOST} features, found {nodes} and {}",
+                "a dataset needs at least one node and 1 to {MOST_FEATURES} features, found {nodes} and {}",
                 self.features.cols
             )));
         }

@@ -1,6 +1,6 @@
 //! How units are split: the dataset's own way, or at random by a rule written in one word.
 
-use super::{Dataset, Labels};
+use super::Dataset;
 use crate::error::{Error, Result};
 use crate::graph::Split;
 
@@ -103,12 +103,14 @@ impl SplitRule {
                 Error::Config(format!("data.split is own:{number}; {} has {count} of its own, from 0", dataset.name))
             })?,
             (SplitRule::Fold { folds, fold }, _) => fold_of(dataset, folds, fold, seed)?,
-            (SplitRule::PerClass { train, valid, test }, Labels::Classes { ids, .. }) => {
-                Split::per_class(&dataset.labelled_units(), ids, train, valid, test, seed)?
-            }
-            (SplitRule::PerClass { .. }, Labels::Multi { .. }) => {
-                return Err(Error::Config("data.split: per-class needs one class a unit; this is multi-label".into()));
-            }
+            (SplitRule::PerClass { train, valid, test }, labels) => match labels.class_ids() {
+                Some(ids) => Split::per_class(&dataset.labelled_units(), ids, train, valid, test, seed)?,
+                None => {
+                    let kind = if labels.is_values() { "regression" } else { "multi-label" };
+                    let message = format!("data.split: per-class needs one class per unit; this is {kind}");
+                    return Err(Error::Config(message));
+                }
+            },
             (SplitRule::Fractions(parts), _) => Split::fractions(&dataset.labelled_units(), parts, seed),
         };
         dataset.check_split(&dataset.split)
@@ -116,7 +118,7 @@ impl SplitRule {
 }
 
 fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Split> {
-    let (labels, units) = (&dataset.labels, dataset.labelled_units());
+    let units = dataset.labelled_units();
     if units.len() < folds {
         return Err(Error::Data(format!(
             "{} labelled nodes or graphs cannot be dealt to {folds} folds (which is how data without a split of its own is \
@@ -124,10 +126,8 @@ fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Sp
             units.len()
         )));
     }
-    let class = |unit: u32| match labels {
-        Labels::Classes { ids, .. } => ids[unit as usize],
-        Labels::Multi { .. } => 0,
-    };
+    let ids = dataset.labels.class_ids();
+    let class = |unit: u32| ids.map_or(0, |ids| ids[unit as usize]);
     Ok(Split::fold(&units, class, folds, fold, seed))
 }
 

@@ -39,7 +39,7 @@ pub use map::map as map_file;
 pub use reader::{Store, Verified, is_conversion};
 pub use writer::{ArrayWriter, Description, Stored, Writer};
 
-use crate::dataset::{Dataset, Labels, Level};
+use crate::dataset::{Dataset, Level};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,10 +81,13 @@ pub struct Meta {
     /// Name of the dataset.
     pub name: String,
     level: StoredLevel,
-    /// Classes, or labels of each unit of a multi-label task.
+    /// Classes; labels of each unit of a multi-label task; numbers of each unit of a regression.
     pub classes: usize,
     #[serde(default)]
     multi_label: bool,
+    /// Whether `labels.npy` holds numbers to be fitted, NaN where they are not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub regression: bool,
     /// Sizes of the arrays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
@@ -178,14 +181,6 @@ pub fn write(dataset: &Dataset, directory: &Path) -> Result<()> {
     let mut writer = Writer::create(directory)?;
     writer.dataset(dataset)?;
     writer.finish(Description::of(dataset))
-}
-
-/// Classes of a task, or labels of a unit.
-fn label_width(labels: &Labels) -> (usize, bool) {
-    match labels {
-        Labels::Classes { classes, .. } => (*classes, false),
-        Labels::Multi { width, .. } => (*width, true),
-    }
 }
 
 #[cfg(test)]

@@ -287,6 +287,9 @@ fn features(directory: &Path, meta: &Meta, nodes: usize) -> Result<Features> {
 
 fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
     let array = MappedArray::open(path)?;
+    if meta.regression {
+        return targets(&array, path, meta, units);
+    }
     let expected = if meta.multi_label { vec![units, meta.classes] } else { vec![units] };
     if array.shape != expected && !(expected.len() == 1 && array.shape == [units, 1]) {
         let message = format!(
@@ -317,6 +320,20 @@ fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
             Ok(Labels::Classes { ids, classes: meta.classes })
         }
     }
+}
+
+/// Numbers to be fitted: one column per output.
+fn targets(array: &MappedArray, path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
+    let width = meta.classes;
+    if array.shape != [units, width] && !(width == 1 && array.shape == [units]) {
+        let message = format!(
+            "expected targets of shape [{units}, {width}] (\"regression\": true, \"classes\": {width}), found {:?}",
+            array.shape
+        );
+        return Err(Error::file(path, message));
+    }
+    let values = array.floats()?.to_vec();
+    Ok(Labels::Values { values, width })
 }
 
 /// Numbers of the nodes in the source, one a node, where they were reordered.

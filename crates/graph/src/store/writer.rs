@@ -4,7 +4,7 @@
 //! behind is a hidden directory without a `meta.json`; the next writer of the same store removes it, unless it is locked
 //! by a writer that is still at work.
 
-use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, checked, label_width};
+use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, checked};
 use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, UNLABELLED, Values};
 use crate::error::{Error, Result};
 use crate::files;
@@ -49,6 +49,7 @@ pub struct Description {
     pub graph_level: bool,
     pub classes: usize,
     pub multi_label: bool,
+    pub regression: bool,
     pub feature_names: Vec<String>,
     pub class_names: Vec<String>,
     pub edge_rows: Option<u64>,
@@ -61,12 +62,12 @@ pub struct Description {
 impl Description {
     /// Of a dataset in memory.
     pub fn of(dataset: &Dataset) -> Description {
-        let (classes, multi_label) = label_width(&dataset.labels);
         Description {
             name: dataset.name.clone(),
             graph_level: dataset.level == Level::Graph,
-            classes,
-            multi_label,
+            classes: dataset.labels.names(),
+            multi_label: matches!(dataset.labels, Labels::Multi { .. }),
+            regression: dataset.labels.is_values(),
             feature_names: dataset.feature_names.clone(),
             class_names: dataset.class_names.clone(),
             counts: Some(Counts {
@@ -202,6 +203,7 @@ impl Writer {
                 self.array("labels.npy", &[ids.len()], &ids)
             }
             Labels::Multi { bits, width } => self.array("labels.npy", &[bits.len() / width, *width], bits),
+            Labels::Values { values, width } => self.array("labels.npy", &[values.len() / width, *width], values),
         }
     }
 
@@ -300,6 +302,7 @@ impl Writer {
             level: if description.graph_level { Level::Graph } else { Level::Node }.into(),
             classes: description.classes,
             multi_label: description.multi_label,
+            regression: description.regression,
             counts: description.counts,
             symmetric: description.symmetric,
             edge_rows: description.edge_rows,
