@@ -318,7 +318,7 @@ fn a_page_with_next_to_nothing_is_a_page() {
     browser.open(&report::html(&data).unwrap());
     clean(&browser);
     data.history.truncate(1);
-    data.history[0].nll = None;
+    data.history[0].scores = data.history[0].scores.only(|name| name != "nll");
     data.locals.truncate(2);
     data.locals[0].level = Some(harmonia::dataset::Level::Graph);
     data.locals[0].by_node.parts.iter_mut().for_each(|part| part.distance = None);

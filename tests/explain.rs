@@ -26,13 +26,15 @@ const F64: f64 = 1e-10;
 /// H by the engine in f32 against f64.
 const F32: f64 = 2e-5;
 
-const TASKS: [(Level, Task); 6] = [
+const TASKS: [(Level, Task); 8] = [
     (Level::Node, Task::Binary),
     (Level::Node, Task::Classes(4)),
     (Level::Node, Task::Multi(3)),
     (Level::Graph, Task::Binary),
     (Level::Graph, Task::Classes(3)),
     (Level::Graph, Task::Multi(2)),
+    (Level::Node, Task::Numbers(2)),
+    (Level::Graph, Task::Numbers(1)),
 ];
 
 /// A random problem whose parameters are f32, and the model of them.

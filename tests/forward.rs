@@ -19,13 +19,15 @@ const F32_TOLERANCE: f64 = 1e-5;
 /// Mask indices reach some thousands; the rate makes about every third entry drop.
 const RATE: f64 = 0.35;
 
-const TASKS: [(Level, Task); 6] = [
+const TASKS: [(Level, Task); 8] = [
     (Level::Node, Task::Binary),
     (Level::Node, Task::Classes(4)),
     (Level::Node, Task::Multi(3)),
     (Level::Graph, Task::Binary),
     (Level::Graph, Task::Classes(3)),
     (Level::Graph, Task::Multi(2)),
+    (Level::Node, Task::Numbers(2)),
+    (Level::Graph, Task::Numbers(1)),
 ];
 
 fn dropout(place: DropoutPlace, seed: u64) -> Dropout {

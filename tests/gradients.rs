@@ -120,7 +120,9 @@ fn every_number_of_hops_and_active_experts() {
 #[test]
 fn every_task() {
     let mut tally = Tally::default();
-    for (at, task) in [Task::Binary, Task::Classes(4), Task::Multi(3)].into_iter().enumerate() {
+    for (at, task) in
+        [Task::Binary, Task::Classes(4), Task::Multi(3), Task::Numbers(1), Task::Numbers(3)].into_iter().enumerate()
+    {
         for (offset, values) in [Values::Continuous, Values::Few(3)].into_iter().enumerate() {
             let seed = 2000 + 2 * at as u64 + offset as u64;
             let node = Recipe { seed, task, values, ..Recipe::default() };

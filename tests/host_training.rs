@@ -94,7 +94,7 @@ fn compare(level: Level, sparse: bool, config: &Config, tolerance: f64) {
         "parameters are {apart} apart: {level:?}, sparse {sparse}, {engine:?}"
     );
     for (found, expected) in [(found.test, expected.test), (found.train, expected.train)] {
-        let (found, expected) = (found.nll.unwrap(), expected.nll.unwrap());
+        let (found, expected) = (found.get("nll").unwrap(), expected.get("nll").unwrap());
         assert!((found - expected).abs() <= tolerance * expected, "loss {found}, expected {expected}: {engine:?}");
     }
 }

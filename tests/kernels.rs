@@ -61,7 +61,11 @@ fn recipes() -> Vec<Recipe> {
         Recipe { seed: 21, nodes: 40, features: 3, values: Values::Few(1), ..base.clone() },
         // More than 32 lanes of classes, and widths that are no multiple of four.
         Recipe { seed: 22, nodes: 30, features: 3, task: Task::Classes(150), hops: 4, ..base.clone() },
-        Recipe { seed: 23, nodes: 65, features: 6, task: Task::Multi(2), weighted: true, ..base },
+        Recipe { seed: 23, nodes: 65, features: 6, task: Task::Multi(2), weighted: true, ..base.clone() },
+        // Numbers: one, and more than a warp of them; of graphs too.
+        Recipe { seed: 24, nodes: 70, features: 5, task: Task::Numbers(1), ..base.clone() },
+        Recipe { seed: 25, nodes: 40, features: 4, task: Task::Numbers(37), ..base.clone() },
+        Recipe { seed: 26, nodes: 45, graphs: 6, features: 9, level: Level::Graph, task: Task::Numbers(2), ..base },
     ]
 }
 
@@ -82,10 +86,11 @@ fn random_recipes(count: u64) -> Vec<Recipe> {
             weighted: pick(&[0, 1]) == 1,
             walk: Walk { self_loops: pick(&[0, 0, 1]) == 1, lazy: pick(&[0, 0, 1]) == 1 },
             level: if graphs > 1 && pick(&[0, 1]) == 1 { Level::Graph } else { Level::Node },
-            task: match pick(&[0, 1, 2]) {
+            task: match pick(&[0, 1, 2, 3]) {
                 0 => Task::Binary,
                 1 => Task::Classes(3 + pick(&[0, 4, 29, 30, 61])),
-                _ => Task::Multi(2 + pick(&[0, 31])),
+                2 => Task::Multi(2 + pick(&[0, 31])),
+                _ => Task::Numbers(1 + pick(&[0, 32])),
             },
             values: Values::Continuous,
             experts,

@@ -156,6 +156,7 @@ fn unit(dataset: &Dataset, unit: usize) -> (Vec<u32>, Vec<[bool; 3]>) {
     let label = match &dataset.labels {
         Labels::Classes { ids, .. } => vec![ids[unit]],
         Labels::Multi { bits, width } => bits[unit * width..(unit + 1) * width].iter().map(|&bit| bit.into()).collect(),
+        Labels::Values { .. } => dataset.labels.values(unit).iter().map(|value| value.to_bits()).collect(),
     };
     let part = |split: &Split| [&split.train, &split.valid, &split.test].map(|ids| ids.contains(&(unit as u32)));
     (label, dataset.own_splits.iter().map(part).collect())

@@ -1,6 +1,7 @@
 //! Pages with every section, and names that try to be more than names.
 
 use harmonia::dataset::Level;
+use harmonia::loss::{Objective, Scores};
 use harmonia::report::*;
 
 /// Names that would act as markup, break layouts or turn text around if they could.
@@ -72,12 +73,17 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
             learned: true,
             seconds: 1.5,
             device: "cpu".into(),
+            kinds: kinds(),
             scores: ["test", "validation", "train"]
                 .map(|part| PartScores {
                     part: part.into(),
                     units: Some(9),
-                    accuracy: Some(0.8),
-                    ..PartScores::default()
+                    scores: Scores::new([
+                        ("accuracy", Some(0.8)),
+                        ("roc_auc", None),
+                        ("nll", None),
+                        ("macro_f1", None),
+                    ]),
                 })
                 .into(),
             settings: format!("name = \"{}\"", name(1)),
@@ -90,9 +96,11 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
             .map(|epoch| Epoch {
                 epoch,
                 train_loss: 1.0 / epoch as f64,
-                nll: Some(1.2 / epoch as f64),
-                accuracy: Some(0.5 + 0.01 * epoch as f64),
-                roc_auc: (epoch % 2 == 0).then_some(0.7),
+                scores: Scores::new([
+                    ("accuracy", Some(0.5 + 0.01 * epoch as f64)),
+                    ("roc_auc", (epoch % 2 == 0).then_some(0.7)),
+                    ("nll", Some(1.2 / epoch as f64)),
+                ]),
             })
             .collect(),
         features: (0..features).map(feature).collect(),
@@ -170,4 +178,16 @@ fn local(id: usize, nodes: usize, classes: &[&str], outputs: usize, name: &dyn F
         edges: (1..nodes).map(|node| [(node - 1) / 3, node]).collect(),
         notes: vec!["Constants were moved to the intercept.".into()],
     }
+}
+
+/// Those of a classification.
+pub fn kinds() -> Vec<Kind> {
+    let kind = |kind: &harmonia::loss::ScoreKind| Kind {
+        name: kind.name.into(),
+        title: kind.title.into(),
+        percent: kind.percent,
+        drawn: kind.drawn,
+        loss: kind.name == "nll",
+    };
+    Objective::Softmax.scores().iter().map(kind).collect()
 }

@@ -18,6 +18,8 @@ pub enum Task {
     Classes(usize),
     /// Sigmoid, this many outputs.
     Multi(usize),
+    /// Squared error, this many outputs.
+    Numbers(usize),
 }
 
 /// What features look like.
@@ -161,6 +163,10 @@ impl Recipe {
             Task::Multi(width) => {
                 Labels::Multi { bits: (0..units * width).map(|_| rng.below(2) as u8).collect(), width }
             }
+            Task::Numbers(width) => {
+                let values = (0..units * width).map(|_| (4.0 * rng.uniform() - 2.0) as f32);
+                Labels::Values { values: values.collect(), width }
+            }
         };
         // Every third unit has no label to learn from, and targets come in no particular order.
         let mut train: Vec<u32> = (0..units as u32).filter(|unit| unit % 3 != 1).collect();
@@ -230,6 +236,7 @@ impl Problem {
         let labels = match &self.dataset.labels {
             Labels::Classes { ids, classes } => Labels::Classes { ids: ids.repeat(count), classes: *classes },
             Labels::Multi { bits, width } => Labels::Multi { bits: bits.repeat(count), width: *width },
+            Labels::Values { values, width } => Labels::Values { values: values.repeat(count), width: *width },
         };
         let targets = &self.dataset.split.train;
         let train = copy_numbers().flat_map(|copy| targets.iter().map(move |unit| unit + copy * units)).collect();
