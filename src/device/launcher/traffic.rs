@@ -107,7 +107,7 @@ pub fn step(problem: &Problem) -> Vec<Work> {
     let a = &problem.layout.architecture;
     let [n, d, t, outputs] = [problem.nodes, a.features, a.hops, a.outputs].map(|size| size as f64);
     let parameters = problem.layout.len() as f64;
-    let mut step = Step { problem, work: Vec::new() };
+    let mut step = StepTraffic { problem, work: Vec::new() };
     step.add("memset", parameters, 0.0, Bytes::extra(F * parameters));
     step.route_forward();
     step.add("hop_weights_forward", t * d, 5.0 * t * d, Bytes::streamed(2.0 * F * t * d));
@@ -159,12 +159,13 @@ pub fn step(problem: &Problem) -> Vec<Work> {
     step.work
 }
 
-struct Step<'a> {
+/// The launches of one training step, counted as they are added.
+struct StepTraffic<'a> {
     problem: &'a Problem,
     work: Vec<Work>,
 }
 
-impl Step<'_> {
+impl StepTraffic<'_> {
     /// One launch.
     fn add(&mut self, kernel: &'static str, elements: f64, flops: f64, bytes: Bytes) {
         match self.work.iter_mut().find(|work| work.kernel == kernel) {

@@ -141,7 +141,7 @@ fn half_states_of_classes_are_half_as_large() {
 
 #[test]
 fn long_sums_take_stages() {
-    let mut step = Step { problem: &problem(States::F32), work: Vec::new() };
+    let mut step = StepTraffic { problem: &problem(States::F32), work: Vec::new() };
     // 600 rows: three parts of 256, then once over the parts.
     step.column_sums(600, 2);
     assert_eq!((step.work[0].launches, step.work[0].bytes.minimum), (2, 4.0 * (1200.0 + 6.0 + 6.0 + 2.0)));
