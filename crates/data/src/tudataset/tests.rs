@@ -18,7 +18,7 @@ fn load_parts(parts: &[(&str, impl AsRef<[u8]>)], features: NodeFeatures) -> Res
     for (part, text) in parts {
         std::fs::write(directory.path().join(format!("TOY_{part}.txt")), text.as_ref()).unwrap();
     }
-    load("TOY", &Archive::open(directory.path()).unwrap(), Options { features })
+    load("TOY", &Archive::open(directory.path()).unwrap(), ReadOptions { features })
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn bad_input_names_file_and_line() {
     }
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("TOY.zip"), b"").unwrap();
-    let found = load("TOY", &Archive::open(directory.path()).unwrap(), Options::default()).unwrap_err().to_string();
+    let found = load("TOY", &Archive::open(directory.path()).unwrap(), ReadOptions::default()).unwrap_err().to_string();
     assert!(found.contains("found its zip; pass ") && found.ends_with("TOY.zip"), "{found}");
     // Every file empty.
     let empty: Vec<_> = SMALL.iter().map(|(part, _)| (*part, "")).collect();
@@ -155,7 +155,7 @@ fn real_sets_are_as_published() {
     for (name, expected, class_names) in cases {
         let Some(archive) = real(name) else { continue };
         let start = std::time::Instant::now();
-        let dataset = load(name, &archive, Options::default()).unwrap();
+        let dataset = load(name, &archive, ReadOptions::default()).unwrap();
         println!("{name}: {:?}", start.elapsed());
         assert_eq!(dataset.class_names, class_names, "{name}");
         assert_eq!(measured(&dataset), expected, "{name}");
@@ -169,25 +169,25 @@ fn real_sets_are_as_published() {
 #[test]
 fn names_and_choices_of_real_sets() {
     if let Some(archive) = real("AIDS") {
-        let dataset = load("AIDS", &archive, Options::default()).unwrap();
+        let dataset = load("AIDS", &archive, ReadOptions::default()).unwrap();
         assert_eq!(dataset.feature_names[..6], ["chem", "charge", "x", "y", "element C", "element O"]);
         assert!(!dataset.feature_names.contains(&"element Li".to_string()), "4 atoms");
         assert!(dataset.feature_names.contains(&"element Cu".to_string()), "5 atoms");
         // Line 1 of the attributes and of the labels.
         assert_eq!(dataset.features.dense()[..6], [1.0, 0.0, 9.7767, -3.549, 1.0, 0.0]);
-        let labels = load("AIDS", &archive, Options { features: NodeFeatures::Labels }).unwrap();
+        let labels = load("AIDS", &archive, ReadOptions { features: NodeFeatures::Labels }).unwrap();
         assert_eq!((labels.features.cols, labels.feature_names[37].as_str()), (38, "element Tb"));
-        let both = load("AIDS", &archive, Options { features: NodeFeatures::Both }).unwrap();
+        let both = load("AIDS", &archive, ReadOptions { features: NodeFeatures::Both }).unwrap();
         assert_eq!(both.features.cols, 42);
     }
     if let Some(archive) = real("PROTEINS") {
-        let dataset = load("PROTEINS", &archive, Options::default()).unwrap();
+        let dataset = load("PROTEINS", &archive, ReadOptions::default()).unwrap();
         assert_eq!(dataset.feature_names, ["helix", "sheet", "turn"]);
-        let attributes = load("PROTEINS", &archive, Options { features: NodeFeatures::Attributes }).unwrap();
+        let attributes = load("PROTEINS", &archive, ReadOptions { features: NodeFeatures::Attributes }).unwrap();
         assert_eq!((attributes.features.cols, attributes.features.dense()[0]), (1, 23.0));
     }
     if let Some(archive) = real("MUTAG") {
-        let text = load("DD", &archive, Options::default()).unwrap_err().to_string();
+        let text = load("DD", &archive, ReadOptions::default()).unwrap_err().to_string();
         assert!(text.contains("expected DD_graph_indicator.txt, found MUTAG/MUTAG_A.txt"), "{text}");
     }
 }
