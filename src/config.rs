@@ -25,7 +25,7 @@ pub struct Config {
     /// How it is computed.
     pub engine: Engine,
     /// Seeds and machine.
-    pub run: Run,
+    pub run: RunSettings,
 }
 
 /// What to train on.
@@ -254,7 +254,7 @@ pub struct Engine {
 /// Seeds and machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct RunSettings {
     /// First seed.
     pub seed: u64,
     /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
@@ -307,7 +307,14 @@ impl Default for Config {
                 dropout_place: DropoutPlace::Input,
             },
             engine: Engine::default(),
-            run: Run { seed: 0, seeds: 1, folds: 0, device: "auto".into(), threads: 0, checkpoint_seconds: 10.0 },
+            run: RunSettings {
+                seed: 0,
+                seeds: 1,
+                folds: 0,
+                device: "auto".into(),
+                threads: 0,
+                checkpoint_seconds: 10.0,
+            },
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Seconds between two lines where there is no terminal.
 const LINE_SECONDS: f64 = 10.0;
 
-pub struct Progress {
+pub struct ProgressBars {
     metric: Metric,
     bars: MultiProgress,
     runs: Vec<ShownRun>,
@@ -28,9 +28,9 @@ struct ShownRun {
     best: String,
 }
 
-impl Progress {
+impl ProgressBars {
     pub fn new(metric: Metric) -> Self {
-        Progress { metric, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
+        ProgressBars { metric, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
     }
 
     /// A line above the bars.
@@ -48,7 +48,7 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
+impl Observer for ProgressBars {
     fn begin(&mut self, run: RunName, done: usize, epochs: usize) {
         if done > 0 {
             self.say(&format!("{run}: continuing after epoch {done}"));

@@ -1,6 +1,6 @@
 //! `harmonia remove-retrain`: what is lost when the most, the least or any features are taken away.
 
-use super::progress::Progress;
+use super::progress::ProgressBars;
 use super::reading::{RunArgument, table};
 use super::say;
 use crate::cli::signals;
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let progress = |which: Which, count: usize| {
                 eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
             };
-            let mut observer = Progress::new(run.config.train.metric);
+            let mut observer = ProgressBars::new(run.config.train.metric);
             found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
         }
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);

@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{dry_run, progress::Progress, say, summary, watch};
+use super::{dry_run, progress::ProgressBars, say, summary, watch};
 use crate::architecture::Layout;
 use crate::cli::threads::with_threads;
 use crate::config::Config;
@@ -135,7 +135,7 @@ fn run_on<D: Device<Real = f32>>(
     }
     drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
-    let outcome = session.run(&whole, Some(&root), &mut Progress::new(config.train.metric))?;
+    let outcome = session.run(&whole, Some(&root), &mut ProgressBars::new(config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 

@@ -28,7 +28,7 @@ use harmonia_graph::watch::Watch;
 pub use horizon::{Bracket, Decay, Distance, Horizon, Interval, Modes};
 use matrix::Matrix;
 use serde::Serialize;
-pub use spectral::{Reading, Response, Responses};
+pub use spectral::{Reading, SpectralResponse, SpectralResponses};
 pub use spectrum::{Distinct, End, Spectrum};
 
 /// epsilon where nothing else is said.

@@ -27,7 +27,7 @@ pub const OTHER: &str = "other";
 
 /// What to measure.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Job {
+pub struct EpochsJob {
     /// Settings; the dataset is the path of a store.
     pub config: Config,
     /// Epochs timed.
@@ -78,12 +78,12 @@ pub struct Measured {
     /// Bytes a second of a plain copy.
     pub copy_bandwidth: Option<f64>,
     /// Ops, the most expensive first.
-    pub ops: Vec<Op>,
+    pub ops: Vec<OpTime>,
 }
 
 /// One op, over all its calls in an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Op {
+pub struct OpTime {
     /// Its name.
     pub op: String,
     /// Mean seconds an epoch.
@@ -109,13 +109,13 @@ impl Measured {
 
     /// Seconds of ops that walk along edges: what has to grow with their number.
     pub fn walk_seconds(&self) -> f64 {
-        let walks = |op: &&Op| op.op.starts_with("walk_") || op.op.starts_with("propagate_");
+        let walks = |op: &&OpTime| op.op.starts_with("walk_") || op.op.starts_with("propagate_");
         self.ops.iter().filter(walks).map(|op| op.seconds).sum()
     }
 }
 
 /// Measures in the current pool of threads.
-pub fn measure(job: &Job) -> Result<Measured> {
+pub fn measure(job: &EpochsJob) -> Result<Measured> {
     let mut measured = train(job)?;
     if job.copy {
         signals::stop().check()?;
@@ -124,7 +124,7 @@ pub fn measure(job: &Job) -> Result<Measured> {
     Ok(measured)
 }
 
-fn train(job: &Job) -> Result<Measured> {
+fn train(job: &EpochsJob) -> Result<Measured> {
     let config = &job.config;
     let whole = watch::with(&Default::default(), |context| load_dataset(&config.data, context))?;
     let seed = config.run.seed;
@@ -163,12 +163,12 @@ fn train(job: &Job) -> Result<Measured> {
     };
     let traffic = traffic::step(plan, config.engine.states, &dataset, &layout);
     let total: f64 = all_seconds.iter().sum();
-    let mut ops: Vec<Op> = (profile.ops().iter())
+    let mut ops: Vec<OpTime> = (profile.ops().iter())
         .map(|(op, time)| {
             let moved = traffic.iter().find(|traffic| traffic.op == *op);
             let bytes = moved.map_or([0.0; 2], |moved| [moved.gathered, moved.compulsory].map(|b| b * steps as f64));
             let seconds = time.as_secs_f64();
-            Op {
+            OpTime {
                 op: op.name().to_string(),
                 seconds: seconds / job.epochs as f64,
                 share: seconds / total,
@@ -178,7 +178,7 @@ fn train(job: &Job) -> Result<Measured> {
         })
         .collect();
     let rest = (total - profile.total().as_secs_f64()).max(0.0);
-    ops.push(Op {
+    ops.push(OpTime {
         op: OTHER.into(),
         seconds: rest / job.epochs as f64,
         share: rest / total,

@@ -112,7 +112,7 @@ pub fn measure(tiny: bool, user: &[String], run: &super::BenchRun, stores: &Stor
             config.data.dataset = store.display().to_string();
             config.run.threads = run.threads;
             let (epochs, warmup) = (run.epochs, run.warmup);
-            let job = Job::Epochs(epochs::Job { config, epochs, warmup, copy: false, parameters: None });
+            let job = Job::Epochs(epochs::EpochsJob { config, epochs, warmup, copy: false, parameters: None });
             match child::job::<Measured>(&job)? {
                 Ok(measured) => points.push(Point {
                     x: x(&measured, nominal),
