@@ -208,7 +208,7 @@ impl States {
 pub enum Monb {
     /// Every expert network at every point: the reference, and the only way where hidden units are dropped.
     Direct,
-    /// Experts compiled to their pieces once a step, then a look-up a point.
+    /// Experts compiled to their pieces once per step, then a look-up per point.
     #[default]
     Knots,
 }
@@ -219,7 +219,7 @@ pub enum Monb {
 pub enum Propagate {
     /// Responses: d columns, then the readout.
     Features,
-    /// The readout first: L columns a hop. Graph tasks: nothing, every node has its weight in advance.
+    /// The readout first: L columns per hop. Graph tasks: nothing, every node has its weight in advance.
     Classes,
     /// Whichever the cost model finds cheaper.
     #[default]
@@ -263,7 +263,7 @@ pub struct RunSettings {
     pub folds: usize,
     /// `auto`, `cpu`, `cuda` (or `cuda:1`, ...) or `host`.
     pub device: String,
-    /// Threads; 0: one a core. Results do not depend on it.
+    /// Threads; 0: one per core. Results do not depend on it.
     pub threads: usize,
     /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
     pub checkpoint_seconds: f64,

@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Random probes, where the graph is too large for exact sums
     #[arg(long, value_name = "N", default_value_t = diagnose::DEFAULT_PROBES)]
     probes: usize,
-    /// Threads (0: one a core); results do not depend on it
+    /// Threads (0: one per core); results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Print one JSON object

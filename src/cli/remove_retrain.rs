@@ -119,7 +119,7 @@ fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
     })
 }
 
-/// Bars of the change of accuracy, one a kind of removal, with a dot a seed.
+/// Bars of the change of accuracy, one per kind of removal, with a dot per seed.
 fn svg(dataset: &str, found: &[Removal], fraction: f64) -> String {
     let (width, height, left, top) = (520.0, 280.0, 64.0, 44.0);
     let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(found, which, "accuracy"))).into();

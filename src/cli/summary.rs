@@ -13,7 +13,7 @@ const SHOWN: [(&str, &str, f64); 4] = [
     ("macro-F1 %", "macro_f1", 100.0),
 ];
 
-/// Test and validation scores, one line a seed and their mean, what was recovered of a generator, and where the run is.
+/// Test and validation scores, one line per seed and their mean, what was recovered of a generator, and where the run is.
 pub fn text(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -68,7 +68,7 @@ fn folds(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let folds = outcome.runs.len() / repeats.max(1);
     writeln!(
         out,
-        "\n{folds}-fold cross-validation, {repeats} times: a line a seed is mean and deviation over its folds, the mean is over all \
+        "\n{folds}-fold cross-validation, {repeats} times: a line per seed is mean and deviation over its folds, the mean is over all \
          {} runs",
         outcome.runs.len()
     )?;

@@ -200,9 +200,9 @@ ptxas info    : Compiling entry function 'cut off' for 'sm_90'
             let found = occupancy(arch, threads, registers, shared).unwrap();
             (found.blocks, found.warps, found.most_warps, found.limit)
         };
-        // 64 x 32 = 2048 registers a warp: 8 warps in each quarter of 16384, 32 in all, 4 blocks of 8.
+        // 64 x 32 = 2048 registers per warp: 8 warps in each quarter of 16384, 32 in all, 4 blocks of 8.
         assert_eq!(found("sm_89", 256, 64, 0), (4, 32, 48, Limit::Registers));
-        // 65 registers: 2080 rounded up to 2304 a warp, 7 in each quarter, 28 in all, 3 blocks of 8.
+        // 65 registers: 2080 rounded up to 2304 per warp, 7 in each quarter, 28 in all, 3 blocks of 8.
         assert_eq!(found("sm_89", 256, 65, 0), (3, 24, 48, Limit::Registers));
         // 40 x 32 = 1280: 12 in each quarter, 48 of the A100's 64.
         assert_eq!(found("sm_80", 256, 40, 0), (6, 48, 64, Limit::Registers));

@@ -57,7 +57,7 @@ pub struct SpectralResponses {
     pub grid: Vec<f64>,
     /// The smallest eigenvalue and the largest below the stationary one, -1 where the walk alternates.
     pub span: Option<[f64; 2]>,
-    /// One a feature.
+    /// One per feature.
     pub features: Vec<SpectralResponse>,
 }
 

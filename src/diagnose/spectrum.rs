@@ -63,9 +63,9 @@ pub struct Spectrum {
     pub products: usize,
     /// An end counts as found when its residual is below this times its distance from +-1.
     pub tolerance: f64,
-    /// Eigenvalues 1, one a component.
+    /// Eigenvalues 1, one per component.
     pub stationary: usize,
-    /// Eigenvalues -1, one a bipartite component.
+    /// Eigenvalues -1, one per bipartite component.
     pub alternating: usize,
     /// The largest eigenvalue apart from those; `None` where there is no other.
     pub lambda_2: Option<End>,

@@ -66,7 +66,7 @@ fn labels(npz: &Npz, nodes: usize) -> Result<Labels> {
     let bytes = npz.array("node_labels")?;
     let array = Npy::parse(&bytes, &npz.location("node_labels"))?;
     if array.shape != [nodes] {
-        return Err(shape(npz, "node_labels", &format!("[{nodes}], one a node"), &array));
+        return Err(shape(npz, "node_labels", &format!("[{nodes}], one per node"), &array));
     }
     let ids = integers(npz, "node_labels", &array)?;
     // More classes than nodes are a damaged file, and names are made for each class.

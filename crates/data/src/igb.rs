@@ -95,9 +95,9 @@ fn find(root: &Path, name: &str) -> Result<PathBuf> {
 fn read_labels(path: &Path, nodes: usize) -> Result<Vec<u32>> {
     let map = map_file(path)?;
     let array = Npy::parse(&map, path)?;
-    // Upstream files hold one label a node, some of them as floats.
+    // Upstream files hold one label per node, some of them as floats.
     if array.len() != nodes {
-        return Err(Error::file(path, format!("expected {nodes} labels, one a node, found {}", array.len())));
+        return Err(Error::file(path, format!("expected {nodes} labels, one per node, found {}", array.len())));
     }
     // More classes than nodes are a damaged file, and names are made for each class.
     let most = nodes.clamp(2, 1 << 20) as f64;

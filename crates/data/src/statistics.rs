@@ -40,7 +40,7 @@ pub struct Statistics {
     pub unlabelled: usize,
     /// (train, validation, test) of every split the dataset came with.
     pub splits: Vec<(usize, usize, usize)>,
-    /// One a feature.
+    /// One per feature.
     pub ranges: Vec<FeatureRange>,
 }
 

@@ -147,7 +147,7 @@ pub fn pairs(block: &[u8]) -> std::result::Result<(Vec<(u32, u32)>, usize), Wron
     Ok((pairs, count))
 }
 
-/// One integer a line, from 0 to `most`; with `missing`, `nan` and nothing stand for `u32::MAX`.
+/// One integer per line, from 0 to `most`; with `missing`, `nan` and nothing stand for `u32::MAX`.
 ///
 /// # Errors
 /// The first line of another form.

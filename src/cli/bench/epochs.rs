@@ -71,11 +71,11 @@ pub struct Measured {
     pub peak_bytes: Option<u64>,
     /// Memory resident after the epochs without the pages of mapped files.
     pub anonymous_bytes: Option<u64>,
-    /// Bytes an epoch moves, one gathered row an entry; see [`traffic`].
+    /// Bytes an epoch moves, one gathered row per entry; see [`traffic`].
     pub bytes: f64,
-    /// Bytes an epoch moves, each row once a hop.
+    /// Bytes an epoch moves, each row once per hop.
     pub compulsory_bytes: f64,
-    /// Bytes a second of a plain copy.
+    /// Bytes per second of a plain copy.
     pub copy_bandwidth: Option<f64>,
     /// Ops, the most expensive first.
     pub ops: Vec<OpTime>,
@@ -86,7 +86,7 @@ pub struct Measured {
 pub struct OpTime {
     /// Its name.
     pub op: String,
-    /// Mean seconds an epoch.
+    /// Mean seconds per epoch.
     pub seconds: f64,
     /// Part of the epoch.
     pub share: f64,
@@ -97,7 +97,7 @@ pub struct OpTime {
 }
 
 impl Measured {
-    /// Bytes a second.
+    /// Bytes per second.
     pub fn rate(&self) -> f64 {
         self.bytes / self.seconds
     }

@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Epochs before those
     #[arg(long, value_name = "N", default_value_t = 2)]
     warmup: u16,
-    /// Threads, ours and PyTorch's (0: one a core)
+    /// Threads, ours and PyTorch's (0: one per core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// One setting, over those of the case; may be repeated

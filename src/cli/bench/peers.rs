@@ -1,4 +1,4 @@
-//! The same epochs in PyTorch, by `scripts/peers/torch_epoch.py`, one process a variant, in the same run as ours.
+//! The same epochs in PyTorch, by `scripts/peers/torch_epoch.py`, one process per variant, in the same run as ours.
 //!
 //! A ratio of times means something only if both compute the same: peers start from our parameters without noise, and
 //! the loss they find is compared with ours.

@@ -99,7 +99,7 @@ impl Report {
         writeln!(
             out,
             "\nWhat must move, and the time it takes at the speed of a copy on the same threads (read + written).\n\
-             gathered: a row an entry of the graph; compulsory: each row once a hop, as if caches held every state.\n\n\
+             gathered: a row per entry of the graph; compulsory: each row once per hop, as if caches held every state.\n\n\
              {:<10}{:>10} |{:>10}{:>9}{:>9}{:>10}{:>13} |{:>12}{:>10}{:>13}",
             "case",
             "copy GB/s",

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub const PRESET: &str = "ogbn-products";
 /// The way all points are computed: a choice by cost would change it along the way, and bend the line.
 const SPACE: &str = "engine.propagate=classes";
-/// Few features and many edges a node, so that walks are most of an epoch once edges are multiplied.
+/// Few features and many edges per node, so that walks are most of an epoch once edges are multiplied.
 const BASE: Shape = Shape {
     nodes: 100_000,
     edge_rows: 2_000_000,

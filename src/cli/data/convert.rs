@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Table: a column to leave out; may be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
-    /// Threads (0: one a core)
+    /// Threads (0: one per core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 }

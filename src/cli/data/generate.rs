@@ -37,7 +37,7 @@ pub struct Arguments {
     f16: bool,
     #[command(flatten)]
     reorder: ReorderFlag,
-    /// Threads (0: one a core); the data do not depend on it
+    /// Threads (0: one per core); the data do not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 }

@@ -26,7 +26,7 @@ pub struct ReferenceDataset {
     pub features: usize,
     /// Classes.
     pub outputs: usize,
-    /// Training nodes; a preset with a batch size scores fewer a step.
+    /// Training nodes; a preset with a batch size scores fewer per step.
     pub train: usize,
 }
 

@@ -68,7 +68,7 @@ pub fn backward<T: Real>(
     Ok(())
 }
 
-/// Bytes of states alive at once: one panel a thread, or one at all where there are many nodes.
+/// Bytes of states alive at once: one panel per thread, or one at all where there are many nodes.
 pub fn scratch_bytes<T>(nodes: usize, features: usize, hops: usize, states: States) -> usize {
     let element = if states == States::F32 { size_of::<T>() } else { states.bytes() };
     // The current state and the next one; the last hop writes none.

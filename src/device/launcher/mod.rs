@@ -1,6 +1,6 @@
 //! A [`Device`] made of kernels: every op becomes launches of `kernels/*.cu` on some [`Driver`].
 //!
-//! Two drivers share it: `cuda` (a GPU) and `host` (the same sources compiled by the C++ compiler). One file an op, named
+//! Two drivers share it: `cuda` (a GPU) and `host` (the same sources compiled by the C++ compiler). One file per op, named
 //! like its kernels. Invariant: grids and buffer sizes depend on the sizes of the problem only, never on the device, so
 //! that kernels sum in the same order everywhere. (Products of matrices, of the readout or of class space, are the
 //! driver's own: the same bits twice on the same GPU and cuBLAS, not on another.)

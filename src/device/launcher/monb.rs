@@ -239,7 +239,7 @@ impl<V: Driver> Launcher<V> {
         let mut grid = Grid::new(grid, [variant.threads, 1]);
         grid.shared_bytes = workspace.shared_bytes;
         // SAFETY: X and F are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout,
-        // the workspace a piece a block. Of a sparse X responses are d + nnz, and columns end at nnz.
+        // the workspace a piece per block. Of a sparse X responses are d + nnz, and columns end at nnz.
         unsafe {
             match sparse {
                 None => self.run(variant.forward, grid, &arguments),

@@ -10,7 +10,7 @@ use harmonia_graph::error::Result;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-/// Below this a warp that moves four columns a lane would leave most of its lanes idle.
+/// Below this a warp that moves four columns per lane would leave most of its lanes idle.
 const WIDE4_COLUMNS: usize = 96;
 /// Size the largest state is brought to where states are stored as half. They never grow from hop to hop: M averages, and
 /// so does the backward walk on the symmetric matrices that `inputs` lets through. What is 10^8 times smaller is lost.
@@ -213,7 +213,7 @@ impl<V: Driver> Launcher<V> {
         let (blocks, block_rows) = row_blocks(arguments.rows as usize, arguments.cols as usize, self.blocks);
         arguments.block_rows = block_rows;
         let grid = Grid::new([u64::from(arguments.cols).div_ceil(32), blocks], [32, abi::HARMONIA_ROW_THREADS / 32]);
-        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row a block.
+        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row per block.
         unsafe { self.run(kernels.start[self.states as usize], grid, &arguments) }
     }
 

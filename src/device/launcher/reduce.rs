@@ -88,7 +88,7 @@ impl<V: Driver> Launcher<V> {
             block_length,
             columns: columns as u32,
         };
-        // SAFETY: one partial result a block; the matrix has `length` elements and a degree a row.
+        // SAFETY: one partial result per block; the matrix has `length` elements and a degree per row.
         unsafe { self.run("largest", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.fetch(&partial)?.into_iter().fold(0.0, f32::max))
     }
@@ -102,7 +102,7 @@ impl<V: Driver> Launcher<V> {
             length: buffer.len() as u64,
             block_length,
         };
-        // SAFETY: one partial sum a block; `length` is the buffer's.
+        // SAFETY: one partial sum per block; `length` is the buffer's.
         unsafe { self.run("square_sums", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.total(&partial)?.sqrt())
     }

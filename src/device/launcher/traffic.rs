@@ -2,7 +2,7 @@
 //!
 //! Three counts of bytes, from the smallest:
 //! - minimum: each operand of the op read once, each result written once;
-//! - perfect reuse: what the kernels move if caches keep all that is read again. More than the minimum: indices once a tile of
+//! - perfect reuse: what the kernels move if caches keep all that is read again. More than the minimum: indices once per tile of
 //!   columns, partial sums of blocks, sums that are cleared and then added to;
 //! - no reuse: every gathered state comes from memory, and rows that are read tile by tile move whole sectors of 32 bytes.
 //!

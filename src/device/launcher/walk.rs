@@ -242,7 +242,7 @@ impl<V: Driver> Launcher<V> {
     }
 }
 
-/// Refuses logits of another number of rows: kernels write one a node, or one a graph.
+/// Refuses logits of another number of rows: kernels write one per node, or one per graph.
 fn check_logits<V: Driver>(length: usize, inputs: &DeviceInputs<V>, outputs: usize) -> Result<()> {
     let rows = match &inputs.reach {
         DeviceReach::Walk(_) => inputs.nodes,

@@ -200,7 +200,7 @@ pub(super) const MUTAGENICITY: Entry = Entry {
     notes: "compounds, mutagen or not; some graphs are disconnected",
 };
 
-// Heavy atoms and the bonds between them, counted in this very file: 30.89 and 34.07 a molecule. The paper's table says
+// Heavy atoms and the bonds between them, counted in this very file: 30.89 and 34.07 per molecule. The paper's table says
 // 30.42 and 32.56, which neither of two ways of counting gives.
 pub(super) const HERG_KARIM: Entry = Entry {
     name: "herg-karim",

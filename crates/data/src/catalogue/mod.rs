@@ -16,7 +16,7 @@ use harmonia_graph::error::{Error, Result, suggestion};
 pub struct KnownSizes {
     /// Nodes of all graphs.
     pub nodes: u64,
-    /// Edges as the paper counts them: both directions of an edge for Cora and CiteSeer, one row an edge elsewhere.
+    /// Edges as the paper counts them: both directions of an edge for Cora and CiteSeer, one row per edge elsewhere.
     pub edge_rows: u64,
     /// Columns of X.
     pub features: u64,

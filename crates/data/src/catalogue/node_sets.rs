@@ -242,7 +242,7 @@ pub(super) const OGBN_PRODUCTS: Entry = Entry {
         ],
     )],
     shape: KnownSizes { nodes: 2_449_029, edge_rows: 61_859_140, features: 100, classes: 47, graphs: 1 },
-    notes: "products bought together; split by sales rank; one row an edge",
+    notes: "products bought together; split by sales rank; one row per edge",
 };
 
 const fn planetoid(path: &'static str, url: &'static str, bytes: u64, sha256: &'static str) -> RemoteFile {

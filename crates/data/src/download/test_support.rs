@@ -1,6 +1,6 @@
 //! A small HTTP server on the loopback address that misbehaves as told, and entries that point at it.
 //!
-//! It answers a bounded number of requests, one a connection, and stops when it is dropped.
+//! It answers a bounded number of requests, one per connection, and stops when it is dropped.
 
 use crate::catalogue::{Checks, Entry, KnownSizes, RemoteFile};
 use crate::formats::Format;

@@ -1,4 +1,4 @@
-//! Tables of molecules as SMILES strings (hERG-Karim and any CSV or TSV like it): one graph a row.
+//! Tables of molecules as SMILES strings (hERG-Karim and any CSV or TSV like it): one graph per row.
 //!
 //! Nodes are the heavy atoms, edges the bonds, X the 65 columns of [`FEATURE_NAMES`]. A row whose SMILES cannot be
 //! read is left out and reported as [`Skipped`]; the order of the others is that of the file, whatever the number of

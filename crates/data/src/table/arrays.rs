@@ -182,7 +182,7 @@ fn finite(features: Features, path: &Path) -> Result<Features> {
     Err(Error::file(path, message))
 }
 
-/// Labels: one dimension is one class a row, two are 0/1 for each class. -1 and nan are "no label".
+/// Labels: one dimension is one class per row, two are 0/1 for each class. -1 and nan are "no label".
 ///
 /// # Errors
 /// Another shape, or -1 where it may as well be a class.
@@ -194,7 +194,7 @@ pub(super) fn labels(array: &Npy<'_>, path: &Path) -> Result<Table> {
             let found = &array.shape;
             return Err(Error::file(
                 path,
-                format!("expected one label a row, or rows x classes; found shape {found:?}"),
+                format!("expected one label per row, or rows x classes; found shape {found:?}"),
             ));
         }
     };

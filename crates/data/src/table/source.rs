@@ -113,7 +113,7 @@ fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Names, one a line; blank lines at the end are none.
+/// Names, one per line; blank lines at the end are none.
 ///
 /// # Errors
 /// Unreadable, not UTF-8, or a blank line between names.

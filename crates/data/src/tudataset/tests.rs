@@ -77,10 +77,14 @@ fn bad_input_names_file_and_line() {
             "1\n1\n1.5\n2\n2\n2\n",
             "TOY_graph_indicator.txt: line 3: expected a graph id, found \"1.5\"",
         ),
-        ("graph_labels", "1\n", "TOY_graph_labels.txt: expected 2 lines, one a graph of the graph indicator, found 1"),
+        (
+            "graph_labels",
+            "1\n",
+            "TOY_graph_labels.txt: expected 2 lines, one per graph of the graph indicator, found 1",
+        ),
         ("graph_labels", "1\n1\n", "TOY_graph_labels.txt: expected at least 2 classes, found 1"),
         ("graph_labels", "1\nNaN\n", "TOY_graph_labels.txt: line 2: expected a class label"),
-        ("node_labels", "1\n1\n3\n1\n4\n", "TOY_node_labels.txt: expected 6 lines, one a node"),
+        ("node_labels", "1\n1\n3\n1\n4\n", "TOY_node_labels.txt: expected 6 lines, one per node"),
         (
             "node_labels",
             "1\n1\n3\n1\n4\n-1\n",
@@ -98,7 +102,7 @@ fn bad_input_names_file_and_line() {
             "1, NaN\n",
             "TOY_node_attributes.txt: line 1: expected finite numbers separated by commas, found \"NaN\"",
         ),
-        ("node_attributes", "1\n2\n", "TOY_node_attributes.txt: expected 6 lines, one a node"),
+        ("node_attributes", "1\n2\n", "TOY_node_attributes.txt: expected 6 lines, one per node"),
         ("node_attributes", "1\n1e99\n", "TOY_node_attributes.txt: line 2: expected finite"),
     ];
     for (part, text, expected) in cases {

@@ -1,4 +1,4 @@
-//! The text files: numbers a line, separated by commas or blanks.
+//! The text files: lines of numbers, separated by commas or blanks.
 //!
 //! Bytes are read as they are (the edges of DD are 24 MB). A message names the file and the line, counted from 1.
 
@@ -30,7 +30,7 @@ impl Table {
         (1..).zip(text.split(|&byte| byte == b'\n')).take(lines)
     }
 
-    /// A file of one whole number a line.
+    /// A file of one whole number per line.
     pub(super) fn column(&self, expected: &str) -> Result<Vec<i64>> {
         self.rows().map(|(line, row)| self.integer(line, row, expected)).collect()
     }
@@ -84,7 +84,7 @@ impl Table {
             return Ok(());
         }
         Err(self.whole(&format!(
-            "expected {expected} lines, one a {unit} of the graph indicator, found {found}; fetch the file again"
+            "expected {expected} lines, one per {unit} of the graph indicator, found {found}; fetch the file again"
         )))
     }
 

@@ -153,7 +153,7 @@ fn labels_of_a_row_a_graph_or_of_the_nodes_of_many_graphs() {
     let dataset = loaded(&[nodes, ("labels.csv", "label\n1\n0\n"), ("edges.csv", "0,2\n1,3\n"), ("train.csv", "1\n")]);
     assert_eq!((dataset.labels.clone(), dataset.level), (classes(&[1, 0], 2), Level::Graph));
     assert_eq!((dataset.split.train.clone(), dataset.features.dense()[0]), (vec![1], 2.0));
-    // One label a node: nodes are still sorted, and their labels and splits with them.
+    // One label per node: nodes are still sorted, and their labels and splits with them.
     let labels = ("labels.csv", "0\n1\n2\n1\n");
     let dataset = loaded(&[nodes, labels, ("edges.csv", "0,2\n1,3\n"), ("train.csv", "2\n")]);
     assert_eq!((dataset.labels.clone(), dataset.level), (classes(&[1, 1, 0, 2], 3), Level::Node));
