@@ -88,8 +88,8 @@ fn find(root: &Path, name: &str) -> Result<PathBuf> {
     let around = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders = vec![root.to_path_buf(), root.join("processed")];
     folders.extend(around.filter(|path| path.is_dir()).flat_map(|path| [path.join("processed"), path]));
-    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.ok_or_else(|| Error::file(root, format!("expected processed/{name} in it")))
+    let existing = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    existing.ok_or_else(|| Error::file(root, format!("expected processed/{name} in it")))
 }
 
 fn read_labels(path: &Path, nodes: usize) -> Result<Vec<u32>> {

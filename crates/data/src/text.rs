@@ -187,8 +187,8 @@ pub fn rows(block: &[u8], cols: usize) -> std::result::Result<(Vec<f32>, usize),
             values.push(number);
         }
         if values.len() - before != cols {
-            let found = values.len() - before;
-            return Err(Wrong { line: count, message: format!("expected {cols} numbers, found {found}") });
+            let read = values.len() - before;
+            return Err(Wrong { line: count, message: format!("expected {cols} numbers, found {read}") });
         }
         count += 1;
     }

@@ -152,11 +152,11 @@ fn assign<T: for<'a> From<&'a str>, const ROLES: usize>(
         let (role, value) = word.split_once('=').unwrap_or((word, ""));
         match places.iter_mut().find(|(known, _)| *known == role) {
             Some((_, place)) if !value.is_empty() => **place = Some(value.into()),
-            found => {
-                let found = found.is_some();
+            place => {
+                let is_known = place.is_some();
                 let roles: Vec<&str> = places.iter().map(|(role, _)| *role).collect();
                 // The role may be right and the value missing: then there is nothing to suggest.
-                let close = if found { String::new() } else { suggestion(role, roles.iter().copied()) };
+                let close = if is_known { String::new() } else { suggestion(role, roles.iter().copied()) };
                 let roles = roles.join(", ");
                 let message = format!("{flag} {word}: expected ROLE={value_name}, ROLE one of {roles}{close}");
                 return Err(Error::Config(message));

@@ -44,11 +44,11 @@ pub fn forward<T: Ops>(
             chunks::each_column(&columns.col_chunks, (1, constants), chunks, &|range, constants, mut values| {
                 let mut scratch = Scratch::new(&layout.architecture.hidden);
                 for (k, constant) in range.zip(constants) {
-                    let mut found = vec![T::zero(); source.points(k)];
-                    model.respond(&mut scratch, &source, k, &mut found, 1);
-                    *constant = found[0];
-                    let (here, rest) = values.split_at_mut(found.len() - 1);
-                    here.iter_mut().zip(&found[1..]).for_each(|(to, &value)| *to = value - found[0]);
+                    let mut at_points = vec![T::zero(); source.points(k)];
+                    model.respond(&mut scratch, &source, k, &mut at_points, 1);
+                    *constant = at_points[0];
+                    let (here, rest) = values.split_at_mut(at_points.len() - 1);
+                    here.iter_mut().zip(&at_points[1..]).for_each(|(to, &value)| *to = value - at_points[0]);
                     values = rest;
                 }
             });

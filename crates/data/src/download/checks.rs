@@ -140,8 +140,8 @@ fn kind(path: &Path, name: &str) -> Result<Option<FileCheck>> {
     let file = File::open(path).map_err(Error::io("read", path))?;
     file.take(16).read_to_end(&mut start).map_err(Error::io("read", path))?;
     if !start.starts_with(magic) {
-        let found = format!("a file that begins with `{}`", start.escape_ascii());
-        return Ok(Some(differs("its content", what, found)));
+        let beginning = format!("a file that begins with `{}`", start.escape_ascii());
+        return Ok(Some(differs("its content", what, beginning)));
     }
     if magic != b"PK" {
         return Ok(None);
@@ -179,13 +179,13 @@ fn wrong_member(path: &Path, members: &[(&str, &str)]) -> Result<Option<FileChec
                 continue;
             }
             seen = true;
-            let found = match archive.by_index(index) {
+            let digest = match archive.by_index(index) {
                 Ok(content) => member_digest(content, most),
                 Err(error) => return Ok(damaged(&error)),
             };
-            match found {
-                Ok(found) if found == *expected => {}
-                Ok(found) => return Ok(Some(differs(format!("SHA-256 of its member {member}"), *expected, found))),
+            match digest {
+                Ok(digest) if digest == *expected => {}
+                Ok(digest) => return Ok(Some(differs(format!("SHA-256 of its member {member}"), *expected, digest))),
                 Err(error) => return Ok(damaged(&error)),
             }
         }

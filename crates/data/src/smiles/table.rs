@@ -106,11 +106,11 @@ fn separator(path: &Path, bytes: &[u8]) -> u8 {
 }
 
 fn column(path: &Path, header: &[String], given: Option<&str>, guesses: &[&str], what: &str) -> Result<usize> {
-    let found = match given {
+    let position = match given {
         Some(name) => header.iter().position(|other| other == name),
         None => guesses.iter().find_map(|guess| header.iter().position(|other| other.eq_ignore_ascii_case(guess))),
     };
-    found.ok_or_else(|| {
+    position.ok_or_else(|| {
         let expected = given.map_or_else(|| format!("one of {}", guesses.join(", ")), |name| format!("`{name}`"));
         let near = suggestion(given.unwrap_or_default(), header.iter().map(String::as_str).filter(|_| given.is_some()));
         let names = one_line(header.join(", "));

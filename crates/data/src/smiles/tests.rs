@@ -192,8 +192,8 @@ fn bad_tables_name_file_and_line() {
         (b"smiles,Y\nC,1\n\xff\xfe,0\n", guess(), "a.csv: line 3: expected UTF-8"),
     ];
     for (text, columns, expected) in cases {
-        let found = load_text("a.csv", text, &columns).unwrap_err().to_string();
-        assert!(found.contains(expected), "{found}\nexpected {expected}");
+        let message = load_text("a.csv", text, &columns).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}\nexpected {expected}");
     }
 }
 

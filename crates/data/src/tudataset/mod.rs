@@ -271,8 +271,8 @@ impl OneHot {
         let labels = table.column("a node label (one whole number)")?;
         table.expect_rows(labels.len(), nodes, "node")?;
         if let Some(at) = labels.iter().position(|label| !(0..=LARGEST_LABEL).contains(label)) {
-            let found = labels.get(at).copied().unwrap_or_default();
-            return Err(table.error(at + 1, &format!("expected a node label in 0..={LARGEST_LABEL}, found {found}")));
+            let label = labels.get(at).copied().unwrap_or_default();
+            return Err(table.error(at + 1, &format!("expected a node label in 0..={LARGEST_LABEL}, found {label}")));
         }
         let mut counts = vec![0usize; labels.iter().max().map_or(0, |&largest| largest as usize + 1)];
         labels.iter().filter_map(|&label| usize::try_from(label).ok()).for_each(|label| counts[label] += 1);

@@ -108,18 +108,19 @@ fn bad_input_names_file_and_line() {
     for (part, text, expected) in cases {
         let mut parts = SMALL;
         parts.iter_mut().find(|(name, _)| *name == part).unwrap().1 = text;
-        let found = load_parts(&parts, NodeFeatures::Both).unwrap_err().to_string();
-        assert!(found.contains(expected), "{found}\nexpected {expected}");
+        let message = load_parts(&parts, NodeFeatures::Both).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}\nexpected {expected}");
     }
     for (part, _) in &SMALL[..3] {
         let parts: Vec<_> = SMALL.into_iter().filter(|(name, _)| name != part).collect();
-        let found = load_parts(&parts, NodeFeatures::Default).unwrap_err().to_string();
-        assert!(found.contains(&format!("expected TOY_{part}.txt, found ")), "{found}");
+        let message = load_parts(&parts, NodeFeatures::Default).unwrap_err().to_string();
+        assert!(message.contains(&format!("expected TOY_{part}.txt, found ")), "{message}");
     }
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("TOY.zip"), b"").unwrap();
-    let found = load("TOY", &Archive::open(directory.path()).unwrap(), ReadOptions::default()).unwrap_err().to_string();
-    assert!(found.contains("found its zip; pass ") && found.ends_with("TOY.zip"), "{found}");
+    let message =
+        load("TOY", &Archive::open(directory.path()).unwrap(), ReadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("found its zip; pass ") && message.ends_with("TOY.zip"), "{message}");
     // Every file empty.
     let empty: Vec<_> = SMALL.iter().map(|(part, _)| (*part, "")).collect();
     assert!(load_parts(&empty, NodeFeatures::Default).is_err());

@@ -56,7 +56,7 @@ impl Table {
     /// A file of `rows` lines of finite numbers: how many a line, and all of them.
     pub(super) fn matrix(&self, rows: usize) -> Result<(usize, Vec<f32>)> {
         let (mut width, mut values) = (0, Vec::new());
-        let mut found = 0;
+        let mut lines = 0;
         for (line, row) in self.rows() {
             let before = values.len();
             for field in row.split(|&byte| byte == b',') {
@@ -72,9 +72,9 @@ impl Table {
             } else if read != width {
                 return Err(self.error(line, &format!("expected {width} attributes as in line 1, found {read}")));
             }
-            found = line;
+            lines = line;
         }
-        self.expect_rows(found, rows, "node")?;
+        self.expect_rows(lines, rows, "node")?;
         Ok((width, values))
     }
 

@@ -316,6 +316,6 @@ fn classes_from_one_and_half_mirrored_weights_are_not_guessed() {
     let message = refused(&[("nodes.csv", "x,label\n1,1\n2,2\n3,1\n"), ("edges.csv", "0,1\n")]);
     assert!(message.contains("found none of class 0"), "{message}");
     let edges = "source,target,weight\n0,1,2\n1,0,2\n1,2,3\n2,1,3\n0,2,5\n";
-    let found = refused(&[("nodes.csv", "x,label\n1,0\n2,1\n3,1\n"), ("edges.csv", edges)]);
-    assert!(found.contains("4 of 5 weighted edges are listed both ways"), "{found}");
+    let refusal = refused(&[("nodes.csv", "x,label\n1,0\n2,1\n3,1\n"), ("edges.csv", edges)]);
+    assert!(refusal.contains("4 of 5 weighted edges are listed both ways"), "{refusal}");
 }
