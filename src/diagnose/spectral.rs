@@ -32,7 +32,7 @@ pub enum Reading {
 pub struct SpectralResponse {
     /// k.
     pub feature: usize,
-    /// Its name.
+    /// As the dataset calls it.
     pub name: String,
     /// `theta[t,k]` for every t.
     pub hop_weights: Vec<f64>,

@@ -23,7 +23,7 @@ const OFFSET: f64 = 8.0;
 /// What an op moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
-    /// The op.
+    /// Counted over all its calls in a step.
     pub op: Op,
     /// Bytes, one gathered row per entry.
     pub gathered: f64,

@@ -13,7 +13,7 @@ use harmonia_graph::graph::{Csr, NodeWeights, Transition};
 pub struct DeviceInputs<V: Driver> {
     /// X.
     pub(super) features: DeviceFeatures<V>,
-    /// n.
+    /// n: rows of X and of every state.
     pub(super) nodes: usize,
     /// How nodes reach the logits.
     pub(super) reach: DeviceReach<V>,
@@ -21,7 +21,7 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) graph_ptr: Buffer<V, u64>,
     /// What logits belong to.
     pub(super) level: Level,
-    /// The loss.
+    /// Which loss kernel scores the logits.
     pub(super) objective: Objective,
     /// L.
     pub(super) outputs: usize,
@@ -119,7 +119,7 @@ impl<V: Driver> DeviceInputs<V> {
         Ok(())
     }
 
-    /// The walk.
+    /// The walk matrix, for ops that step along edges.
     ///
     /// # Errors
     /// The batch has weights of nodes instead.

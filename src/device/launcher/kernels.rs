@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 /// A kernel as the launcher starts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// Its name.
+    /// Its symbol: the name of the function in `kernels/`.
     pub name: &'static str,
     /// Threads of a block in x and y. `route_forward` and `knots_backward` take fewer in y where shared memory is short.
     pub block: [u32; 2],

@@ -42,7 +42,7 @@ pub struct Problem {
     pub plan: Plan,
     /// Pieces of a response, at most over features.
     pub pieces: usize,
-    /// The model.
+    /// Sizes of the model, and where its parameters are.
     pub layout: Layout,
 }
 
@@ -96,9 +96,9 @@ pub struct Work {
     pub launches: usize,
     /// What it works on, over all launches: elements of n x d, parameters, logits.
     pub elements: f64,
-    /// Arithmetic.
+    /// Floating-point operations of all launches; a fused multiply-add is two.
     pub flops: f64,
-    /// Traffic.
+    /// Bytes of global memory of all launches.
     pub bytes: Bytes,
 }
 
