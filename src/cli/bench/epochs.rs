@@ -11,7 +11,8 @@ use crate::cli::watch;
 use crate::config::{Config, Monb};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::model::{Checkpoint, initial_parameters, traffic};
+use crate::model::traffic::{self, Traffic};
+use crate::model::{Checkpoint, Profile, initial_parameters};
 use crate::plan::{Plan, Space};
 use crate::runs::load_dataset;
 use crate::train::RunName;
@@ -162,30 +163,7 @@ fn train(job: &EpochsJob) -> Result<Measured> {
         size => dataset.split.train.len().div_ceil(size),
     };
     let traffic = traffic::step(plan, config.engine.states, &dataset, &layout);
-    let total: f64 = all_seconds.iter().sum();
-    let mut ops: Vec<OpTime> = (profile.ops().iter())
-        .map(|(op, time)| {
-            let moved = traffic.iter().find(|traffic| traffic.op == *op);
-            let bytes = moved.map_or([0.0; 2], |moved| [moved.gathered, moved.compulsory].map(|b| b * steps as f64));
-            let seconds = time.as_secs_f64();
-            OpTime {
-                op: op.name().to_string(),
-                seconds: seconds / job.epochs as f64,
-                share: seconds / total,
-                bytes: bytes[0],
-                compulsory_bytes: bytes[1],
-            }
-        })
-        .collect();
-    let rest = (total - profile.total().as_secs_f64()).max(0.0);
-    ops.push(OpTime {
-        op: OTHER.into(),
-        seconds: rest / job.epochs as f64,
-        share: rest / total,
-        bytes: 0.0,
-        compulsory_bytes: 0.0,
-    });
-    ops.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let ops = op_times(&profile, &traffic, steps, &all_seconds);
     Ok(Measured {
         nodes: dataset.graph.nodes(),
         entries: dataset.graph.adjacency().entries(),
@@ -206,6 +184,35 @@ fn train(job: &EpochsJob) -> Result<Measured> {
         copy_bandwidth: None,
         ops,
     })
+}
+
+/// What each op took of the timed epochs, the most expensive first, and what none of them accounts for.
+fn op_times(profile: &Profile, traffic: &[Traffic], steps: usize, all_seconds: &[f64]) -> Vec<OpTime> {
+    let (epochs, total) = (all_seconds.len() as f64, all_seconds.iter().sum::<f64>());
+    let mut ops: Vec<OpTime> = (profile.ops().iter())
+        .map(|(op, time)| {
+            let moved = traffic.iter().find(|traffic| traffic.op == *op);
+            let bytes = moved.map_or([0.0; 2], |moved| [moved.gathered, moved.compulsory].map(|b| b * steps as f64));
+            let seconds = time.as_secs_f64();
+            OpTime {
+                op: op.name().to_string(),
+                seconds: seconds / epochs,
+                share: seconds / total,
+                bytes: bytes[0],
+                compulsory_bytes: bytes[1],
+            }
+        })
+        .collect();
+    let rest = (total - profile.total().as_secs_f64()).max(0.0);
+    ops.push(OpTime {
+        op: OTHER.into(),
+        seconds: rest / epochs,
+        share: rest / total,
+        bytes: 0.0,
+        compulsory_bytes: 0.0,
+    });
+    ops.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    ops
 }
 
 /// A plan in the words of the settings that would ask for it.

@@ -321,17 +321,35 @@ impl<V: Driver> Launcher<V> {
             self.sum_columns(d_expert, arguments.expert_sums, teams, expert_parameters, false)?;
             self.sum_columns(d_head, arguments.head_sums, chunks.chunks, sizes.heads, false)?;
         }
+        self.monb_finish(gradient, d_gates, [&sums, &expert_sums], &heads, routing, parameters, dropout, layout)
+    }
+
+    /// From sums over all points to gradients: of gates, coefficients, output layers and hidden layers. The sums: (S, G) of
+    /// each slot, and the hidden layers of each expert.
+    #[allow(clippy::too_many_arguments)] // what the op takes, and its sums
+    fn monb_finish(
+        &self,
+        gradient: &mut Buffer<V, f32>,
+        d_gates: &mut Buffer<V, f32>,
+        [head_sums, expert_sums]: [&Buffer<V, f32>; 2],
+        heads: &Buffer<V, f32>,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let (a, sizes) = (&layout.architecture, Sizes::new(layout));
         let finish = abi::MonbFinish {
             d_gates: self.at_mut(d_gates, 0),
             d_coefficients: self.at_mut(gradient, layout.coefficients.start),
             d_parameters: self.at_mut(gradient, 0),
-            sums: d_head,
-            heads: self.at(&heads, 0),
+            sums: self.at(head_sums, 0),
+            heads: self.at(heads, 0),
             gates: self.at(&routing.gates, 0),
             experts: self.at(&routing.experts, 0),
             parameters: self.at(parameters, 0),
             coefficients: self.at(parameters, layout.coefficients.start),
-            expert_sums: d_expert,
+            expert_sums: self.at(expert_sums, 0),
             expert_size: sizes.expert,
             hidden_size: sizes.hidden,
             features: a.features as u32,
@@ -347,7 +365,7 @@ impl<V: Driver> Launcher<V> {
             self.run("monb_finish_gates", Grid::flat(a.features * a.active), &finish)?;
             self.run("monb_finish_coefficients", Grid::flat(a.features * a.bases), &finish)?;
             self.run("monb_finish_outputs", Grid::new([(a.experts * a.bases) as u64, 1], rows), &finish)?;
-            self.run("monb_finish_hidden", Grid::flat(expert_parameters), &finish)
+            self.run("monb_finish_hidden", Grid::flat(a.experts * sizes.hidden as usize), &finish)
         }
     }
 
