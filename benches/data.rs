@@ -66,7 +66,7 @@ const COLUMNS: usize = 48;
 /// Rows of one piece of work.
 const ROWS: usize = 256;
 
-/// out = M state for M = D^-1 A, a row of `COLUMNS` numbers a node; rows without neighbours are zero.
+/// out = M state for M = D^-1 A, a row of `COLUMNS` numbers per node; rows without neighbours are zero.
 fn propagate(out: &mut [f32], graph: &Graph, state: &[f32]) {
     let (row_ptr, col_idx) = (&graph.adjacency().row_ptr[..], &graph.adjacency().col_idx[..]);
     out.par_chunks_mut(ROWS * COLUMNS).enumerate().for_each(|(chunk, rows)| {

@@ -266,7 +266,7 @@ fn plan_name(plan: Plan) -> String {
     format!("{:?}, {:?}{}", plan.monb, plan.space, if plan.sparse { ", sparse" } else { "" }).to_lowercase()
 }
 
-/// Bytes that some ops of a step must move, each gathered row once a hop: at this size caches hold the states.
+/// Bytes that some ops of a step must move, each gathered row once per hop: at this size caches hold the states.
 fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(Op) -> bool) -> u64 {
     let step = traffic::step(plan, States::F32, dataset, layout);
     step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64

@@ -1,4 +1,4 @@
-/* What Rust and the kernels agree on: one plain struct a kernel, passed by value as its only argument.
+/* What Rust and the kernels agree on: one plain struct per kernel, passed by value as its only argument.
  *
  * Field order: outputs, inputs, sizes, scalars. Shapes stand beside the pointers; all matrices are row-major. Rust gets
  * these structs from src/device/launcher/abi.rs, which bindgen makes from this file (tests/abi.rs says how).
@@ -119,7 +119,7 @@ typedef struct MonbFold {
 
 typedef struct MonbForward {
     float* responses;        /* n x d */
-    float* workspace;        /* generic kernel: one piece a block; null: shared memory */
+    float* workspace;        /* generic kernel: one piece per block; null: shared memory */
     const float* features;   /* n x d */
     const float* heads;      /* d x m x (w + 1) */
     const float* gates;      /* d x m */
@@ -425,7 +425,7 @@ typedef struct GraphSum {
 /* loss.cu */
 typedef struct Loss {
     float* d_logits;         /* rows x L */
-    double* partial;         /* one a block */
+    double* partial;         /* one per block */
     const float* logits;     /* rows x L */
     const uint32_t* targets; /* words that the loss reads as its own type; a row without a target says so in its first */
     uint64_t rows;
@@ -445,14 +445,14 @@ typedef struct ColumnSums {
 } ColumnSums;
 
 typedef struct SquareSums {
-    double* partial;     /* one a block */
+    double* partial;     /* one per block */
     const float* values;
     uint64_t length;
     uint64_t block_length;
 } SquareSums;
 
 typedef struct Largest {
-    float* partial;              /* one a block */
+    float* partial;              /* one per block */
     const float* values;         /* rows x columns */
     const float* inverse_degree; /* rows; null: all 1 */
     uint64_t length;             /* rows x columns */

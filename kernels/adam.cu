@@ -2,7 +2,7 @@
 //
 // g = scale * gradient (+ decay * p for Adam);  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 // p = p * shrink - rate * m / (sqrt(v) * correction + eps)
-// Threads   one a parameter. Bytes: 16 read and 12 written a parameter, each once. Deterministic.
+// Threads   one per parameter. Bytes: 16 read and 12 written per parameter, each once. Deterministic.
 
 #include "common.cuh"
 

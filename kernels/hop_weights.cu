@@ -3,7 +3,7 @@
 // Forward   s = alpha^2 + 1e-8, theta[t,k] = s[t,k] / sum_u s[u,k]
 // Backward  dalpha[t,k] += 2 alpha[t,k] (dtheta[t,k] - sum_u theta[u,k] dtheta[u,k]) / sum_u s[u,k]
 // Free weights: theta = alpha, dalpha += dtheta.
-// Threads   one a feature, so that rows of alpha are read coalesced. Deterministic.
+// Threads   one per feature, so that rows of alpha are read coalesced. Deterministic.
 
 #include "common.cuh"
 

@@ -9,8 +9,8 @@
 // Threads   dense: lanes over features, so that rows are read coalesced, and over rows where there are fewer than 32. Tables
 //           and sums stand in shared memory as [entry][lane]: a lane only ever meets its own bank, and no two lanes share
 //           a sum. Where they do not fit, tables are read, and a block of one warp adds, in global memory.
-//           Sparse: a warp a segment of a column, lanes over non-zeros; backward, lane l owns the pieces l, l + 32, ...
-// Bytes     X read and F written once (backward: X and dF read once), tables once a block, sums once a chunk.
+//           Sparse: a warp per segment of a column, lanes over non-zeros; backward, lane l owns the pieces l, l + 32, ...
+// Bytes     X read and F written once (backward: X and dF read once), tables once per block, sums once per chunk.
 // Deterministic: a sum belongs to one thread, which takes its points in order; reduce.cu adds the chunks in order.
 
 #include "math.cuh"

@@ -7,7 +7,7 @@
 //           du += gate a G, da += gate (U S + u G); the hidden layers by backpropagation, activations recomputed.
 // Shapes    X, F, dF n x d; heads and sums d x m x (w + 1), w the last hidden width; experts' hidden layers in a row
 // Threads   monb_forward/backward_16_8 and _64_32: monb_tile.cuh; _any: monb_any.cuh.
-//           monb_fold: one a head entry. monb_finish_*: one a gate, one a coefficient, 32 x 8 a row of U, one a weight.
+//           monb_fold: one per head entry. monb_finish_*: one per gate, one per coefficient, 32 x 8 per row of U, one per weight.
 // Bytes     X read once and F written once a pass (backward: X and dF read once); weights from cache.
 // Deterministic: every team has its own slice of expert_sums; reduce.cu adds the slices in order.
 
@@ -61,7 +61,7 @@ KERNEL(monb_finish_gates, MonbFinish) {
     args.d_gates[pair] = sum * response_factor(args.dropout, static_cast<uint32_t>(pair / args.active));
 }
 
-// One thread a coefficient: da.
+// One thread per coefficient: da.
 KERNEL(monb_finish_coefficients, MonbFinish) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint64_t w = args.head_width;
@@ -85,7 +85,7 @@ KERNEL(monb_finish_coefficients, MonbFinish) {
     args.d_coefficients[at] += total;
 }
 
-// dU and du: a block a row (expert, b), 32 units x 8 slices of the (feature, slot) pairs. Grid: C x B.
+// dU and du: a block per row (expert, b), 32 units x 8 slices of the (feature, slot) pairs. Grid: C x B.
 KERNEL(monb_finish_outputs, MonbFinish) {
     __shared__ float slices[HARMONIA_SUM_SLICES][HARMONIA_SUM_COLUMNS];
     const uint32_t expert = blockIdx.x / args.bases;
@@ -116,7 +116,7 @@ KERNEL(monb_finish_outputs, MonbFinish) {
     }
 }
 
-// One thread a parameter of the hidden layers.
+// One thread per parameter of the hidden layers.
 KERNEL(monb_finish_hidden, MonbFinish) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at < args.expert_count * args.hidden_size) {

@@ -273,7 +273,7 @@ KERNEL(monb_backward_any, MonbBackward) {
     }
 }
 
-// Sparse X: a block a column (strided), first at zero, then 32 non-zeros at a time. Hidden units are not dropped.
+// Sparse X: a block per column (strided), first at zero, then 32 non-zeros at a time. Hidden units are not dropped.
 KERNEL(monb_sparse_forward, MonbSparseForward) {
     DYNAMIC_SHARED(float, shared);
     const MonbForward& monb = args.monb;

@@ -6,7 +6,7 @@
 // Sparse X  F = 1 f(0)^T + R with R on the non-zeros only: states = 1 (f(0)^T W) + R W; S = R^T Y + f(0) (1^T Y), and of dF
 //           only the non-zeros and the sums over columns are needed. Neither F nor dF is ever dense.
 // Shapes    states n x columns, columns = T width, width = L padded; W and S d x columns; R nnz, column by column
-// Threads   small kernels: one an element. Sparse forward: a warp a row, lanes over columns. Sparse backward: S by segments
+// Threads   small kernels: one per element. Sparse forward: a warp per row, lanes over columns. Sparse backward: S by segments
 //           of columns, a warp each, lanes over columns; dF by segments too, eight lanes a non-zero.
 // Bytes     load and store: every element once. Sparse: nnz x columns of W (forward) or of states (backward, twice) gathered.
 // Deterministic: rows and segments are summed in order, segments of a column likewise.
@@ -19,7 +19,7 @@ constexpr int PROJECT_WARPS = HARMONIA_ROW_THREADS / LANES;
 // Lanes that share a non-zero.
 constexpr uint32_t DOT_LANES = 8;
 
-// One thread an element of W.
+// One thread per element of W.
 KERNEL(project_weights, ProjectWeights) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint64_t columns = static_cast<uint64_t>(args.hops) * args.width;
@@ -34,7 +34,7 @@ KERNEL(project_weights, ProjectWeights) {
         padded ? 0.0f : args.hop_weights[t * args.features + k] * args.readout[k * args.outputs + output];
 }
 
-// One thread an element of Wo.
+// One thread per element of Wo.
 KERNEL(project_readout_gradient, ProjectGradients) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at >= static_cast<uint64_t>(args.features) * args.outputs) {
@@ -49,7 +49,7 @@ KERNEL(project_readout_gradient, ProjectGradients) {
     args.d_readout[at] += total;
 }
 
-// One thread an element of theta.
+// One thread per element of theta.
 KERNEL(project_hops_gradient, ProjectGradients) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at >= static_cast<uint64_t>(args.features) * args.hops) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ float row_factor(const float* inverse_degree, float u
     return inverse_degree ? unscale / __ldg(inverse_degree + row) : unscale;
 }
 
-// One thread an element: Y of some rows, from how they are stored.
+// One thread per element: Y of some rows, from how they are stored.
 template <typename S>
 __device__ __forceinline__ void project_load(const ProjectStates& args) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void project_load(const ProjectStates& args) {
     }
 }
 
-// One thread an element: stores G of some rows.
+// One thread per element: stores G of some rows.
 template <typename S>
 __device__ __forceinline__ void project_store(const ProjectStates& args) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -156,7 +156,7 @@ __device__ __forceinline__ void project_sparse_sums(const ProjectSparseBackward&
     args.segment_sums[segment * static_cast<uint64_t>(args.columns) + column] = sum;
 }
 
-// One thread an element of S: its segments in order.
+// One thread per element of S: its segments in order.
 KERNEL(project_sparse_finish, ProjectSparseBackward) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at >= static_cast<uint64_t>(args.x.features) * args.columns) {

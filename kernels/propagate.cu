@@ -4,7 +4,7 @@
 // Backward  y_0 = dH, y_{t+1} = M^T y_t, dF = sum_t theta_t (*) y_t, dtheta[t,k] = <F[:,k], y_t[:,k]>
 //           M^T = A^T D^-1, so the stored state is already D^-1 y_t. Stored states carry the factor `state_scale`.
 // Shapes    F, H, dF, states n x d; theta_t d; A as CSR with 64-bit offsets and 32-bit columns, values optional
-// Threads   >= 32 columns: a warp a row, lanes over columns, four columns a lane where d is a multiple of four;
+// Threads   >= 32 columns: a warp per row, lanes over columns, four columns per lane where d is a multiple of four;
 //           5..31 columns: 8, 16 or 32 lanes a row; <= 4 columns: 8 lanes a row, over its neighbours.
 //           Rows with more than HARMONIA_LONG_ROW neighbours are left out, summed segment by segment by the kernels
 //           `propagate_partial_*` and finished by `propagate_long_*`: no block is the straggler.

@@ -1,7 +1,7 @@
 // The second stage of every reduction: sums of columns, and of squares.
 //
-// Threads   column_sums: 32 columns x 8 slices of rows a block, so that rows are read coalesced; slices are added in
-//           order. square_sums and total: one double a block.
+// Threads   column_sums: 32 columns x 8 slices of rows per block, so that rows are read coalesced; slices are added in
+//           order. square_sums and total: one double per block.
 // Bytes     every value once. Deterministic: the order depends on sizes only.
 
 #include "warp.cuh"

@@ -4,13 +4,13 @@
 // Backward  dQ = dpi * pi (1 - pi), dN = dQ * eps * sigmoid(N) (1 - sigmoid(N)) on the chosen entries;
 //           de += dQ Wg^T + dN Wn^T, dWg += e^T dQ, dWn += e^T dN
 // Shapes    e d x q; Wg, Wn q x C; Q, N, eps d x C; experts, pi, sigmoid(N) d x m
-// Threads   forward: a warp a feature, lanes over experts. Backward: a thread an entry of e; a block an entry of Wg, Wn.
-// Bytes     forward: e once, the router once a block from cache, d x m out. Deterministic.
+// Threads   forward: a warp per feature, lanes over experts. Backward: a thread per entry of e; a block per entry of Wg, Wn.
+// Bytes     forward: e once, the router once per block from cache, d x m out. Deterministic.
 
 #include "math.cuh"
 #include "warp.cuh"
 
-// Shared memory: 2 C floats a warp. Block 32 x warps.
+// Shared memory: 2 C floats per warp. Block 32 x warps.
 KERNEL(route_forward, RouteForward) {
     DYNAMIC_SHARED(float, memory);
     const uint32_t count = args.expert_count;
@@ -86,7 +86,7 @@ __device__ __forceinline__ void route_gradients(
     d_noise = d_score * eps * scale * (1.0f - scale);
 }
 
-// One thread an entry of e.
+// One thread per entry of e.
 KERNEL(route_backward_embeddings, RouteBackward) {
     const uint64_t entry = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (entry >= static_cast<uint64_t>(args.features) * args.embedding) {
@@ -107,7 +107,7 @@ KERNEL(route_backward_embeddings, RouteBackward) {
     args.d_embeddings[entry] += sum;
 }
 
-// One block an entry (j, c) of Wg and Wn, over the features that chose expert c.
+// One block per entry (j, c) of Wg and Wn, over the features that chose expert c.
 KERNEL(route_backward_router, RouteBackward) {
     const uint32_t j = blockIdx.x / args.expert_count;
     const uint32_t c = blockIdx.x % args.expert_count;

@@ -10,7 +10,7 @@
 // Threads   a step: `group` lanes a row over columns, four of them each where the width is a multiple of four; a row
 //           with fewer than eight such lanes has several of them, each taking every so many of its entries.
 //           Rows with more than HARMONIA_LONG_ROW entries are left out, summed segment by segment by the same kernel
-//           (`sums`) and finished by `walk_long_*`. Logits of graphs: a warp each. The rest: one thread an element.
+//           (`sums`) and finished by `walk_long_*`. Logits of graphs: a warp each. The rest: one thread per element.
 // Bytes     a step: nnz x width elements gathered, then n x width written once (forward: also read once); col_idx and
 //           offsets once for every 32 lanes of columns.
 // Deterministic: the lanes of a row take its entries in order, and are added up in a fixed order.
@@ -112,7 +112,7 @@ __device__ __forceinline__ void walk_long(const WalkLong& args) {
     finish_step<S, 1>(args.step, sum, args.long_rows[row], col);
 }
 
-// Z_0. One thread an element of hop 0.
+// Z_0. One thread per element of hop 0.
 template <typename S>
 __device__ __forceinline__ void walk_start(const WalkStart& args) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void walk_weighted(const WalkWeighted& args) {
     }
 }
 
-// Y_t of all hops of a graph task. One thread an element.
+// Y_t of all hops of a graph task. One thread per element.
 template <typename S>
 __device__ __forceinline__ void walk_weighted_start(const WalkStart& args) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

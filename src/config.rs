@@ -26,7 +26,7 @@ pub struct Config {
     /// How it is computed.
     pub engine: Engine,
     /// Seeds and machine.
-    pub run: Run,
+    pub run: RunSettings,
 }
 
 /// What to train on.
@@ -231,7 +231,7 @@ impl States {
 pub enum Monb {
     /// Every expert network at every point: the reference, and the only way where hidden units are dropped.
     Direct,
-    /// Experts compiled to their pieces once a step, then a look-up a point.
+    /// Experts compiled to their pieces once per step, then a look-up per point.
     #[default]
     Knots,
 }
@@ -242,7 +242,7 @@ pub enum Monb {
 pub enum Propagate {
     /// Responses: d columns, then the readout.
     Features,
-    /// The readout first: L columns a hop. Graph tasks: nothing, every node has its weight in advance.
+    /// The readout first: L columns per hop. Graph tasks: nothing, every node has its weight in advance.
     Classes,
     /// Whichever the cost model finds cheaper.
     #[default]
@@ -277,7 +277,7 @@ pub struct Engine {
 /// Seeds and machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct RunSettings {
     /// First seed.
     pub seed: u64,
     /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
@@ -286,7 +286,7 @@ pub struct Run {
     pub folds: usize,
     /// `auto`, `cpu`, `cuda` (or `cuda:1`, ...) or `host`.
     pub device: String,
-    /// Threads; 0: one a core. Results do not depend on it.
+    /// Threads; 0: one per core. Results do not depend on it.
     pub threads: usize,
     /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
     pub checkpoint_seconds: f64,
@@ -331,7 +331,14 @@ impl Default for Config {
                 dropout_place: DropoutPlace::Input,
             },
             engine: Engine::default(),
-            run: Run { seed: 0, seeds: 1, folds: 0, device: "auto".into(), threads: 0, checkpoint_seconds: 10.0 },
+            run: RunSettings {
+                seed: 0,
+                seeds: 1,
+                folds: 0,
+                device: "auto".into(),
+                threads: 0,
+                checkpoint_seconds: 10.0,
+            },
         }
     }
 }

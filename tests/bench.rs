@@ -103,7 +103,7 @@ fn growth_is_measured_fitted_and_drawn() {
     let picture = std::fs::read_to_string(scratch.path("growth.svg")).unwrap();
     well_formed(&picture);
     assert_eq!(picture.matches("<circle").count(), 5 * 4 * 2, "a point a measurement");
-    for part in ["directed edges", "walk lengths T", "seconds an epoch", "x^"] {
+    for part in ["directed edges", "walk lengths T", "seconds per epoch", "x^"] {
         assert!(picture.contains(part), "{part}");
     }
 }

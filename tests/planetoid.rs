@@ -22,7 +22,7 @@ fn cora_and_citeseer_have_the_published_counts() {
         assert_eq!((split.train.len(), split.valid.len(), split.test.len()), (train, 500, 1000), "{name}");
         let Labels::Classes { ids, .. } = &dataset.labels else { panic!() };
         for class in 0..classes as u32 {
-            assert_eq!(split.train.iter().filter(|&&i| ids[i as usize] == class).count(), 20, "20 a class");
+            assert_eq!(split.train.iter().filter(|&&i| ids[i as usize] == class).count(), 20, "20 per class");
         }
         let x = dataset.features.dense();
         assert!(x.iter().all(|&x| x == 0.0 || x == 1.0));

@@ -134,7 +134,7 @@ fn a_binary_node_task_by_hand() {
 
 #[test]
 fn a_graph_task_sums_over_its_nodes() {
-    // Graph 0 is the path, graph 1 the lone node. With beta = 1 counted once a graph:
+    // Graph 0 is the path, graph 1 the lone node. With beta = 1 counted once per graph:
     // 1 + (-1.7 - 2.75 - 0.05) = -3.5 (and SHIFT * (-4.75 + 3.125 - 1.5) = -3.125 SHIFT), and -2.5.
     let labels = Labels::Classes { ids: vec![0, 1], classes: 2 };
     let dataset = dataset(labels, Level::Graph, vec![0, 3, 4], &[0, 1]);

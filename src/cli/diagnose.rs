@@ -8,7 +8,7 @@ use crate::cli::threads::with_threads;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::diagnose::{self, Diagnosis, Options, Reading, Response, Responses};
+use crate::diagnose::{self, Diagnosis, Options, Reading, SpectralResponse, SpectralResponses};
 use crate::model::FittedModel;
 use crate::runs::load_dataset;
 use crate::runs::{members, saved_layers};
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Random probes, where the graph is too large for exact sums
     #[arg(long, value_name = "N", default_value_t = diagnose::DEFAULT_PROBES)]
     probes: usize,
-    /// Threads (0: one a core); results do not depend on it
+    /// Threads (0: one per core); results do not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// Print one JSON object
@@ -78,7 +78,7 @@ struct Output<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     /// `null` where there is no trained model.
-    responses: Option<&'a Responses>,
+    responses: Option<&'a SpectralResponses>,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -159,7 +159,7 @@ fn model_of(run: &Path) -> Result<Option<FittedModel>> {
     FittedModel::load(&all[0].join("best.safetensors")).map(Some)
 }
 
-fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> Result<Responses> {
+fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> Result<SpectralResponses> {
     let architecture = &model.layout.architecture;
     let (expected, found) = (architecture.features, dataset.features.cols);
     if expected != found {
@@ -172,11 +172,11 @@ fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> R
         let (low, high) = (spectrum.lambda_min?.value, spectrum.lambda_2?.value);
         Some([if spectrum.alternating > 0 { -1.0 } else { low }, high])
     });
-    Ok(Responses::new(&theta, &dataset.feature_names, span))
+    Ok(SpectralResponses::new(&theta, &dataset.feature_names, span))
 }
 
 /// How many features read how, and those whose hop weights are furthest from the mean.
-fn response_table(out: &mut String, responses: &Responses) -> std::fmt::Result {
+fn response_table(out: &mut String, responses: &SpectralResponses) -> std::fmt::Result {
     let words = [
         (Reading::LowPass, "low-pass", "smoothed over the graph"),
         (Reading::AllPass, "all-pass", "read at the node itself"),
@@ -194,7 +194,7 @@ fn response_table(out: &mut String, responses: &Responses) -> std::fmt::Result {
             writeln!(out, "{word:<17} {count} ({meaning})")?;
         }
     }
-    let mut furthest: Vec<&Response> = responses.features.iter().collect();
+    let mut furthest: Vec<&SpectralResponse> = responses.features.iter().collect();
     furthest.sort_by(|a, b| b.distance_from_mean.total_cmp(&a.distance_from_mean));
     let titles = ["g(lambda_2)", "g(0)", "g(lambda_min)"];
     writeln!(out, "\n{:<24}{:>12}{:>10}{:>15}  reading", "most distinct", titles[0], titles[1], titles[2])?;

@@ -65,7 +65,7 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Datase
 /// Which way a step is computed, and what each way would cost.
 fn plan_text(plan: Plan, config: &Config, dataset: &Dataset, costs: &[(Space, Cost); 2]) -> String {
     let monb = match plan.monb {
-        Monb::Knots => "knots: every expert compiled to its pieces once a step, a look-up a point",
+        Monb::Knots => "knots: every expert compiled to its pieces once per step, a look-up per point",
         Monb::Direct if config.engine.monb == Monb::Knots => {
             "direct: dropped hidden units leave no pieces (train.dropout_place)"
         }

@@ -1,4 +1,4 @@
-//! Progress of training on stderr: a bar on a terminal, a line now and then elsewhere.
+//! ProgressBars of training on stderr: a bar on a terminal, a line now and then elsewhere.
 
 use crate::config::Metric;
 use crate::loss::{Objective, ScoreKind, Scores};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Seconds between two lines where there is no terminal.
 const LINE_SECONDS: f64 = 10.0;
 
-pub struct Progress {
+pub struct ProgressBars {
     score: &'static ScoreKind,
     bars: MultiProgress,
     runs: Vec<ShownRun>,
@@ -28,11 +28,11 @@ struct ShownRun {
     best: String,
 }
 
-impl Progress {
+impl ProgressBars {
     /// Shows the score that chooses the epoch.
     pub fn new(objective: Objective, metric: Metric) -> Self {
         let score = objective.score_kind(metric.score_name());
-        Progress { score, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
+        ProgressBars { score, bars: MultiProgress::new(), runs: Vec::new(), last_line: Instant::now() }
     }
 
     /// A line above the bars.
@@ -45,7 +45,7 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
+impl Observer for ProgressBars {
     fn begin(&mut self, run: RunName, done: usize, epochs: usize) {
         if done > 0 {
             self.say(&format!("{run}: continuing after epoch {done}"));

@@ -20,7 +20,7 @@ pub struct RunArgument {
     pub directory: DirectoryFlag,
     #[command(flatten)]
     pub access: AccessFlags,
-    /// Threads (0: one a core)
+    /// Threads (0: one per core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
 }

@@ -1,6 +1,6 @@
 //! `harmonia remove-retrain`: what is lost when the most, the least or any features are taken away.
 
-use super::progress::Progress;
+use super::progress::ProgressBars;
 use super::reading::{RunArgument, table};
 use super::say;
 use crate::cli::signals;
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let progress = |which: Which, count: usize| {
                 eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
             };
-            let mut observer = Progress::new(run.model.objective, run.config.train.metric);
+            let mut observer = ProgressBars::new(run.model.objective, run.config.train.metric);
             found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
         }
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
@@ -119,7 +119,7 @@ fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
     })
 }
 
-/// Bars of the change of accuracy, one a kind of removal, with a dot a seed.
+/// Bars of the change of accuracy, one per kind of removal, with a dot per seed.
 fn svg(dataset: &str, found: &[Removal], fraction: f64) -> String {
     let (width, height, left, top) = (520.0, 280.0, 64.0, 44.0);
     let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(found, which, "accuracy"))).into();

@@ -19,7 +19,7 @@ fn shown(outcome: &Outcome) -> Vec<&'static ScoreKind> {
     kinds
 }
 
-/// Test and validation scores, one line a seed and their mean, what was recovered of a generator, and where the run is.
+/// Test and validation scores, one line per seed and their mean, what was recovered of a generator, and where the run is.
 pub fn text(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.

@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{dry_run, progress::Progress, say, summary, watch};
+use super::{dry_run, progress::ProgressBars, say, summary, watch};
 use crate::architecture::Layout;
 use crate::cli::threads::with_threads;
 use crate::config::Config;
@@ -114,6 +114,7 @@ fn run_on<D: Device<Real = f32>>(
     }
     // Everything that can be wrong is found out before files are made.
     let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    let objective = config.objective(&dataset.labels)?;
     config.engine.states.check(dataset.graph.is_symmetric())?;
     MemoryPlan::new(device, &layout, &dataset, &config).check(device)?;
     make_paths_absolute(&mut config);
@@ -136,7 +137,7 @@ fn run_on<D: Device<Real = f32>>(
     drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
     let outcome =
-        session.run(&whole, Some(&root), &mut Progress::new(config.objective(&whole.labels)?, config.train.metric))?;
+        session.run(&whole, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 

@@ -1,7 +1,7 @@
 //! Progress of downloads, conversions and generators on stderr: a bar on a terminal, a line now and then elsewhere.
 
 use crate::cli::signals;
-use harmonia_data::download::{Access, Progress, Stage};
+use harmonia_data::download::{Access, Stage, Transfer};
 use harmonia_data::obtain::Context;
 use harmonia_graph::units::bytes;
 use harmonia_graph::watch::{Report, Watch};
@@ -16,7 +16,7 @@ const LINE_SECONDS: f64 = 10.0;
 /// Runs long work with its progress shown.
 pub fn with<R>(access: &Access, work: impl FnOnce(&Context) -> R) -> R {
     let display = RefCell::new(Display::new());
-    let download = |progress: Progress<'_>| {
+    let download = |progress: Transfer<'_>| {
         let stage = match progress.stage {
             Stage::Wait => "waiting for another download of",
             Stage::Download => "downloading",

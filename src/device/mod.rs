@@ -25,7 +25,7 @@ use harmonia_graph::seed::Stream;
 /// Dropout of one training step. Masks are a function of the stream, so the backward pass sees the same ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropout {
-    /// Where.
+    /// Which values the mask is applied to.
     pub place: DropoutPlace,
     /// Probability of dropping, in [0, 1).
     pub rate: f64,
@@ -56,7 +56,7 @@ pub use machine::Machine;
 pub use ops::Op;
 use ops::each_op;
 
-/// Which experts each feature uses, and how strongly; m slots a feature.
+/// Which experts each feature uses, and how strongly; m slots per feature.
 pub struct Routing<D: Device> {
     /// Chosen expert of each slot, d x m, best first.
     pub experts: D::Indices,
@@ -70,7 +70,7 @@ pub struct Routing<D: Device> {
 pub enum Responses<D: Device> {
     /// Every entry, n x d.
     Dense(D::Matrix),
-    /// X is sparse: d constants, then one value a non-zero of X, column by column. As F: f_k(0), and f_k(x) - f_k(0). As
+    /// X is sparse: d constants, then one value per non-zero of X, column by column. As F: f_k(0), and f_k(x) - f_k(0). As
     /// its gradient: the sum of dF over a whole column, and dF of each non-zero.
     Sparse(D::Buffer),
 }
@@ -87,7 +87,7 @@ pub struct AdamStep {
     pub learning_rate: f64,
     /// Added to the gradient (Adam) or taken off the parameter directly (AdamW).
     pub weight_decay: f64,
-    /// AdamW.
+    /// AdamW: decay shrinks the parameter itself instead of entering its gradient.
     pub decoupled: bool,
     /// 1 for the first step.
     pub step: u64,

@@ -196,24 +196,24 @@ ptxas info    : Compiling entry function 'cut off' for 'sm_90'
 
     #[test]
     fn occupancy_is_what_the_published_limits_give() {
-        let found = |arch, threads, registers, shared| {
-            let found = occupancy(arch, threads, registers, shared).unwrap();
-            (found.blocks, found.warps, found.most_warps, found.limit)
+        let resident = |arch, threads, registers, shared| {
+            let resident = occupancy(arch, threads, registers, shared).unwrap();
+            (resident.blocks, resident.warps, resident.most_warps, resident.limit)
         };
-        // 64 x 32 = 2048 registers a warp: 8 warps in each quarter of 16384, 32 in all, 4 blocks of 8.
-        assert_eq!(found("sm_89", 256, 64, 0), (4, 32, 48, Limit::Registers));
-        // 65 registers: 2080 rounded up to 2304 a warp, 7 in each quarter, 28 in all, 3 blocks of 8.
-        assert_eq!(found("sm_89", 256, 65, 0), (3, 24, 48, Limit::Registers));
+        // 64 x 32 = 2048 registers per warp: 8 warps in each quarter of 16384, 32 in all, 4 blocks of 8.
+        assert_eq!(resident("sm_89", 256, 64, 0), (4, 32, 48, Limit::Registers));
+        // 65 registers: 2080 rounded up to 2304 per warp, 7 in each quarter, 28 in all, 3 blocks of 8.
+        assert_eq!(resident("sm_89", 256, 65, 0), (3, 24, 48, Limit::Registers));
         // 40 x 32 = 1280: 12 in each quarter, 48 of the A100's 64.
-        assert_eq!(found("sm_80", 256, 40, 0), (6, 48, 64, Limit::Registers));
+        assert_eq!(resident("sm_80", 256, 40, 0), (6, 48, 64, Limit::Registers));
         // 32 registers: 64 warps would fit, the RTX 30 holds 48.
-        assert_eq!(found("sm_86", 128, 32, 0), (12, 48, 48, Limit::Warps));
+        assert_eq!(resident("sm_86", 128, 32, 0), (12, 48, 48, Limit::Warps));
         // 40 KiB and the 1 KiB kept for the system: two in 100 KiB, five in 228.
-        assert_eq!(found("sm_89", 256, 32, 40 << 10), (2, 16, 48, Limit::Shared));
-        assert_eq!(found("sm_90", 256, 32, 40 << 10), (5, 40, 64, Limit::Shared));
+        assert_eq!(resident("sm_89", 256, 32, 40 << 10), (2, 16, 48, Limit::Shared));
+        assert_eq!(resident("sm_90", 256, 32, 40 << 10), (5, 40, 64, Limit::Shared));
         // Single warps run out of slots: 16 on the RTX 30, 24 on the RTX 40.
-        assert_eq!(found("sm_86", 32, 16, 0), (16, 16, 48, Limit::Blocks));
-        assert_eq!(found("sm_120", 32, 16, 0), (24, 24, 48, Limit::Blocks));
+        assert_eq!(resident("sm_86", 32, 16, 0), (16, 16, 48, Limit::Blocks));
+        assert_eq!(resident("sm_120", 32, 16, 0), (24, 24, 48, Limit::Blocks));
     }
 
     #[test]

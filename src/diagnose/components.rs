@@ -51,7 +51,7 @@ pub struct ComponentSummary {
 /// One component.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComponentSize {
-    /// Its nodes.
+    /// How many nodes it has; 1 for an isolated node.
     pub nodes: usize,
     /// Its lowest node.
     pub first_node: usize,

@@ -32,7 +32,7 @@ const ROUNDING: f64 = 1e-13;
 /// A number and its standard error; 0 where it was computed exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The number.
+    /// Exact, but for rounding, where `error` is 0.
     pub value: f64,
     /// Standard error.
     pub error: f64,
@@ -53,7 +53,7 @@ pub enum Verdict {
 /// The verdict and what it rests on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Independence {
-    /// The verdict.
+    /// For the powers below T of the walk of this diagnosis.
     pub verdict: Verdict,
     /// What it rests on.
     pub reason: String,

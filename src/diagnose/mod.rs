@@ -28,7 +28,7 @@ use harmonia_graph::watch::Watch;
 pub use horizon::{Bracket, Decay, Distance, Horizon, Interval, Modes};
 use matrix::Matrix;
 use serde::Serialize;
-pub use spectral::{Reading, Response, Responses};
+pub use spectral::{Reading, SpectralResponse, SpectralResponses};
 pub use spectrum::{Distinct, End, Spectrum};
 
 /// epsilon where nothing else is said.
@@ -39,7 +39,7 @@ pub const DEFAULT_HOPS: usize = 8;
 pub const DEFAULT_PROBES: usize = 32;
 /// More walk lengths than this are taken for a typing error.
 pub const MOST_HOPS: usize = 256;
-/// Likewise.
+/// More probes than this are taken for a typing error, too.
 pub const MOST_PROBES: usize = 1 << 16;
 
 /// What to compute, and how much may be spent on it.
@@ -106,13 +106,13 @@ impl Options {
 /// Everything that was found out about a walk.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
-    /// Nodes.
+    /// n of the whole graph, all components.
     pub nodes: usize,
     /// Entries of the adjacency matrix.
     pub directed_edges: usize,
     /// How the walk is derived from it.
     pub walk: Walk,
-    /// epsilon.
+    /// What D_t stays below from the horizon H_epsilon on; above 0 and below 2.
     pub epsilon: f64,
     /// T.
     pub hops: usize,

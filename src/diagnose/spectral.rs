@@ -29,10 +29,10 @@ pub enum Reading {
 
 /// The response of one feature.
 #[derive(Clone, Debug, Serialize)]
-pub struct Response {
+pub struct SpectralResponse {
     /// k.
     pub feature: usize,
-    /// Its name.
+    /// As the dataset calls it.
     pub name: String,
     /// `theta[t,k]` for every t.
     pub hop_weights: Vec<f64>,
@@ -50,15 +50,15 @@ pub struct Response {
     pub distance_from_mean: f64,
 }
 
-/// Responses of all features.
+/// SpectralResponses of all features.
 #[derive(Clone, Debug, Serialize)]
-pub struct Responses {
+pub struct SpectralResponses {
     /// Points at which `values` are given.
     pub grid: Vec<f64>,
     /// The smallest eigenvalue and the largest below the stationary one, -1 where the walk alternates.
     pub span: Option<[f64; 2]>,
-    /// One a feature.
-    pub features: Vec<Response>,
+    /// One per feature.
+    pub features: Vec<SpectralResponse>,
 }
 
 /// sum_t theta_t x^t
@@ -66,9 +66,9 @@ pub fn response(hop_weights: &[f64], x: f64) -> f64 {
     hop_weights.iter().rev().fold(0.0, |sum, theta| sum * x + theta)
 }
 
-impl Responses {
+impl SpectralResponses {
     /// Of hop weights theta, T x d. `span` holds the ends of the spectrum, where there is one.
-    pub fn new(hop_weights: &[f64], names: &[String], span: Option<[f64; 2]>) -> Responses {
+    pub fn new(hop_weights: &[f64], names: &[String], span: Option<[f64; 2]>) -> SpectralResponses {
         let d = names.len();
         let grid: Vec<f64> = (0..POINTS).map(|i| 2.0 * i as f64 / (POINTS - 1) as f64 - 1.0).collect();
         let column = |k: usize| hop_weights.iter().skip(k).step_by(d.max(1)).copied();
@@ -77,7 +77,7 @@ impl Responses {
             let hop_weights: Vec<f64> = column(k).collect();
             let at = |x: f64| response(&hop_weights, x);
             let apart: f64 = hop_weights.iter().zip(&mean).map(|(theta, mean)| (theta - mean).powi(2)).sum();
-            Response {
+            SpectralResponse {
                 feature: k,
                 name: name.clone(),
                 values: grid.iter().map(|&x| at(x)).collect(),
@@ -89,7 +89,7 @@ impl Responses {
                 hop_weights,
             }
         };
-        Responses { features: names.iter().enumerate().map(feature).collect(), grid, span }
+        SpectralResponses { features: names.iter().enumerate().map(feature).collect(), grid, span }
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn reading(hop_weights: &[f64]) -> Reading {
-        Responses::new(hop_weights, &["x".into()], None).features[0].reading
+        SpectralResponses::new(hop_weights, &["x".into()], None).features[0].reading
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn features_are_columns() {
         let names = ["a".to_string(), "b".to_string()];
-        let responses = Responses::new(&[1.0, 0.0, 0.0, 1.0], &names, Some([-0.5, 0.9]));
+        let responses = SpectralResponses::new(&[1.0, 0.0, 0.0, 1.0], &names, Some([-0.5, 0.9]));
         assert_eq!(responses.features[1].hop_weights, [0.0, 1.0]);
         assert_eq!((responses.features[1].at_lambda_min, responses.features[0].at_lambda_2), (Some(-0.5), Some(1.0)));
         assert_eq!(responses.grid[20], 0.0);

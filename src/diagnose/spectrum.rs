@@ -63,9 +63,9 @@ pub struct Spectrum {
     pub products: usize,
     /// An end counts as found when its residual is below this times its distance from +-1.
     pub tolerance: f64,
-    /// Eigenvalues 1, one a component.
+    /// Eigenvalues 1, one per component.
     pub stationary: usize,
-    /// Eigenvalues -1, one a bipartite component.
+    /// Eigenvalues -1, one per bipartite component.
     pub alternating: usize,
     /// The largest eigenvalue apart from those; `None` where there is no other.
     pub lambda_2: Option<End>,
@@ -93,12 +93,12 @@ impl Spectrum {
         let order = components.by_size();
         let dense = densely(&order, components, options.dense_nodes);
         let (small, large) = order.split_at(dense);
-        let mut found = Found::default();
+        let mut gathered = Gathered::default();
         for (done, group) in small.chunks(GROUP).enumerate() {
             stop.check()?;
             watch.progress("eigenvalues of small components", (done * GROUP) as u64, small.len() as u64);
             let all: Vec<Vec<f64>> = group.par_iter().map(|&c| all_eigenvalues(matrix, components, c)).collect();
-            found.modes.exact.extend(all.into_iter().flatten());
+            gathered.modes.exact.extend(all.into_iter().flatten());
         }
         let medium = large.partition_point(|&component| components.nodes(component).len() < SIDE_BY_SIDE);
         let (medium, large) = large.split_at(medium);
@@ -108,7 +108,7 @@ impl Spectrum {
                 .par_iter()
                 .map(|&component| search(matrix, components, component, options, stop, &|_, _| ()))
                 .collect();
-            ends?.into_iter().for_each(|ends| found.add(ends));
+            ends?.into_iter().for_each(|ends| gathered.add(ends));
         }
         for &component in large {
             let size = components.nodes(component).len();
@@ -116,9 +116,9 @@ impl Spectrum {
             let ends = search(matrix, components, component, options, stop, &|done, most| {
                 watch.progress(&what, done as u64, most as u64);
             })?;
-            found.add(ends);
+            gathered.add(ends);
         }
-        Ok(found.finish(components, dense, options.tolerance))
+        Ok(gathered.finish(components, dense, options.tolerance))
     }
 }
 
@@ -183,14 +183,14 @@ fn search(
 }
 
 #[derive(Default)]
-struct Found {
+struct Gathered {
     modes: Modes,
     ends: Vec<[End; 2]>,
     products: usize,
     searched: usize,
 }
 
-impl Found {
+impl Gathered {
     fn add(&mut self, ends: Ends) {
         self.products += ends.products;
         self.searched += 1;

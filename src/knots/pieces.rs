@@ -37,7 +37,7 @@ pub struct Pieces<T> {
     pub intercept: Vec<f64>,
     /// What each layer reads; the first entry is x itself.
     levels: Vec<Level>,
-    work: Work<T>,
+    work: PieceWork<T>,
 }
 
 /// The inputs of one layer, affine on each piece that the layers before it make.
@@ -61,7 +61,7 @@ struct Lines {
 
 /// Buffers of [`Pieces::compile`].
 #[derive(Clone, Debug, Default)]
-struct Work<T> {
+struct PieceWork<T> {
     dense: Dense,
     /// Upper ends of the pieces after the layer at hand.
     ends: Vec<T>,
@@ -195,10 +195,10 @@ fn threshold<T: Real>(slope: f64, intercept: f64) -> T {
     last + T::zero()
 }
 
-impl<T: Real> Work<T> {
+impl<T: Real> PieceWork<T> {
     /// Cuts every piece at the roots of the units of the loaded layer, and records the units after ReLU in `next`.
     fn split(&mut self, next: &mut Level, ends: &mut Vec<T>, level: &Level) {
-        let Work { dense, ends: next_ends, units, on, crossings } = self;
+        let PieceWork { dense, ends: next_ends, units, on, crossings } = self;
         let width = dense.biases.len();
         units.reset(width);
         next.begin(width);

@@ -131,12 +131,12 @@ pub struct Tables<T> {
     lines: Vec<[T; 2]>,
     /// Lines of a feature.
     stride: usize,
-    work: Vec<Work>,
+    work: Vec<TableWork>,
 }
 
 /// Working memory of one expert's gradient.
 #[derive(Clone, Debug, Default)]
-struct Work {
+struct TableWork {
     d_slope: Vec<f64>,
     d_intercept: Vec<f64>,
     scratch: Scratch,
@@ -289,9 +289,9 @@ impl<T: Real> Tables<T> {
                 }
             },
         );
-        work.resize_with(experts.len(), Work::default);
+        work.resize_with(experts.len(), TableWork::default);
         experts.par_iter().zip(&mut *work).enumerate().for_each(|(c, (pieces, work))| {
-            let Work { d_slope, d_intercept, .. } = work;
+            let TableWork { d_slope, d_intercept, .. } = work;
             for sums in [&mut *d_slope, &mut *d_intercept] {
                 sums.clear();
                 sums.resize(pieces.slope.len(), 0.0);
@@ -311,7 +311,7 @@ impl<T: Real> Tables<T> {
             }
         });
         for ((pieces, work), layers) in experts.iter().zip(work).zip(&layout.experts) {
-            let Work { d_slope, d_intercept, scratch } = work;
+            let TableWork { d_slope, d_intercept, scratch } = work;
             pieces.backward(gradient, scratch, layers, parameters, d_slope, d_intercept);
         }
     }

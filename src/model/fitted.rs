@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// What is needed to use parameters; stored beside them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelDescription {
-    /// Sizes.
+    /// Sizes that fix the length and the layout of the parameters.
     pub architecture: Architecture,
     /// How the walk is derived from a graph.
     pub walk: Walk,
@@ -34,7 +34,7 @@ pub struct ModelDescription {
 pub struct FittedModel {
     /// Where each parameter is.
     pub layout: Layout,
-    /// All parameters.
+    /// In the order of `layout`, one flat vector.
     pub parameters: Vec<f32>,
     /// How the walk is derived from a graph.
     pub walk: Walk,

@@ -74,7 +74,7 @@ impl MemoryPlan {
             on_device.insert(
                 1,
                 if dataset.level == Level::Graph && plan.space == Space::Classes {
-                    // One weight a hop, and the graph it counts in.
+                    // One weight per hop, and the graph it counts in.
                     ("node weights, copied", batch.nodes * (a.hops + 1) * float)
                 } else {
                     ("walk, copied", walk(batch.nodes, batch.entries))

@@ -12,7 +12,7 @@ pub struct Resident<'a, D: Device> {
     device: &'a D,
     layout: &'a Layout,
     plan: Plan,
-    /// The batch.
+    /// As on the host: what `inputs` were uploaded from.
     pub batch: Batch,
     /// Its device form.
     pub inputs: D::Inputs,

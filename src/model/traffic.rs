@@ -1,9 +1,9 @@
 //! Bytes that each op of a training step must move, from sizes alone: what measured times are held against.
 //!
-//! Every operand of an op is counted once, and the states of a walk once a hop. A gather can be counted in two ways:
-//! - `gathered`: one row an entry of the matrix. No order of a large graph keeps the rows its neighbours need in cache,
+//! Every operand of an op is counted once, and the states of a walk once per hop. A gather can be counted in two ways:
+//! - `gathered`: one row per entry of the matrix. No order of a large graph keeps the rows its neighbours need in cache,
 //!   so this is what memory has to deliver once the states outgrow the caches.
-//! - `compulsory`: each row once a hop, as with a cache that holds all of them. No program moves less.
+//! - `compulsory`: each row once per hop, as with a cache that holds all of them. No program moves less.
 //!
 //! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are
 //! named as in a [`super::Profile`].
@@ -23,11 +23,11 @@ const OFFSET: f64 = 8.0;
 /// What an op moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
-    /// The op.
+    /// Counted over all its calls in a step.
     pub op: Op,
-    /// Bytes, one gathered row an entry.
+    /// Bytes, one gathered row per entry.
     pub gathered: f64,
-    /// Bytes, each row once a hop.
+    /// Bytes, each row once per hop.
     pub compulsory: f64,
 }
 

@@ -24,7 +24,7 @@ const F: f64 = 4.0;
 pub enum Space {
     /// On d responses.
     Features,
-    /// On L logits a hop; graph tasks do not propagate at all.
+    /// On L logits per hop; graph tasks do not propagate at all.
     Classes,
 }
 
@@ -91,7 +91,7 @@ impl Plan {
         let [n, d, outputs, hops] = [sizes.nodes, a.features, a.outputs, a.hops].map(|size| size as f64);
         let entries = sizes.entries as f64;
         let state = engine.states.bytes() as f64;
-        // Forward and backward: each hop gathers a row an entry, and reads and writes every row once.
+        // Forward and backward: each hop gathers a row per entry, and reads and writes every row once.
         let walk = |columns: f64| 2.0 * (hops - 1.0) * (entries * (F + columns * state) + 2.0 * n * columns * state);
         // Products of three matrices: logits, their weight gradient, the gradient of what they are made of.
         let products = |elements: f64, columns: f64| 3.0 * 2.0 * elements * columns;

@@ -157,14 +157,14 @@ pub struct Feature {
     /// Importance over all outputs, >= 0.
     pub overall: Option<f64>,
     /// The response f_k. `None`: the feature has no curve on the page.
-    pub shape: Option<Shape>,
+    pub shape: Option<Curve>,
     /// Gate of each expert; `None` for an expert that the feature does not use.
     pub gates: Vec<Option<f64>>,
 }
 
 /// A response f_k, exact: straight lines between knots and beyond them. The page draws w[k, output] (f_k(x) - centre).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct Curve {
     /// (x, f_k(x)) where the slope changes, increasing in x, in the units of the data as users know them. At least one
     /// point: a straight line has one anywhere on it.
     pub knots: Vec<[f64; 2]>,

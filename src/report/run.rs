@@ -3,7 +3,7 @@
 //! Responses, walk weights and routing are functions of the parameters alone; the data only says where responses are used.
 //! Curves are given in the units of the data, before any scaling of columns.
 
-use super::data::{Data, Epoch, Experts, Feature, Histogram, Hops, Kind, Output, PartScores, Shape, Summary};
+use super::data::{Curve, Data, Epoch, Experts, Feature, Histogram, Hops, Kind, Output, PartScores, Summary};
 use crate::config::Config;
 use crate::explain::{self, Distribution, Factors, Units, experts, ranking};
 use crate::loss::{Objective, ScoreKind, Scores};
@@ -96,7 +96,7 @@ impl Trained<'_> {
 
     /// The response where the page draws it: knots farther from the data than it is wide are left out. `None` for values
     /// beyond what a page can show.
-    fn curve(&self, k: usize, found: &Distribution) -> Option<Shape> {
+    fn curve(&self, k: usize, found: &Distribution) -> Option<Curve> {
         let units = Units::of(self.scaling, k);
         let [low, high] = found.range.map(|x| units.own(x));
         let room = if high > low { high - low } else { low.abs().max(1.0) };
@@ -104,7 +104,7 @@ impl Trained<'_> {
         let first = shape.knots.partition_point(|knot| knot[0] < low - room);
         let end = shape.knots.partition_point(|knot| knot[0] <= high + room);
         let knots = shape.knots[first..end].to_vec();
-        let curve = Shape {
+        let curve = Curve {
             left_slope: shape.slope_before(first),
             right_slope: shape.slope_before(end),
             knots: if knots.is_empty() { vec![[low, shape.value(low)]] } else { knots },

@@ -1,6 +1,6 @@
 //! What a run keeps on disk, and how it survives being killed.
 //!
-//! `config.toml` (effective settings), `metrics.jsonl` (one line an epoch), `best.safetensors` (parameters of the best
+//! `config.toml` (effective settings), `metrics.jsonl` (one line per epoch), `best.safetensors` (parameters of the best
 //! epoch), `last.safetensors` (everything needed to go on), and written at the end: `centres.npy` (mean response of each
 //! feature), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other

@@ -63,7 +63,7 @@ pub struct Outcome {
     pub preset: String,
     /// Directory of the whole, if there is one.
     pub run_dir: Option<PathBuf>,
-    /// One a seed; in a cross-validation, one a fold of each seed.
+    /// One per seed; in a cross-validation, one per fold of each seed.
     pub runs: Vec<RunSummary>,
 }
 

@@ -25,9 +25,9 @@ fn wobble(at: usize) -> f64 {
     ((at as f64 + 1.0) * 12.9898).sin()
 }
 
-fn shape(k: usize) -> Shape {
+fn shape(k: usize) -> Curve {
     let knots: Vec<[f64; 2]> = (0..6).map(|at| [at as f64 - 3.0, wobble(7 * k + at)]).collect();
-    Shape {
+    Curve {
         knots,
         left_slope: 0.5,
         right_slope: -0.25,

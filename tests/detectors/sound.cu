@@ -2,7 +2,7 @@
 #include "common.cuh"
 
 struct Sums {
-    float* sums;         // one a block
+    float* sums;         // one per block
     const float* values; // blocks x threads
 };
 
@@ -108,7 +108,7 @@ KERNEL(prefix_sums, Scan) {
 }
 
 struct Places {
-    unsigned* out; // one a thread of the grid
+    unsigned* out; // one per thread of the grid
 };
 
 // Every index of a three-dimensional grid of three-dimensional blocks.

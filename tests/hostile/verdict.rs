@@ -3,7 +3,7 @@
 use super::inputs::{self, Tree};
 use super::memory::peak_of;
 use harmonia::data::formats::Format;
-use harmonia::data::formats::{Options, convert};
+use harmonia::data::formats::{ConversionOptions, convert};
 use harmonia::watch::Watch;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,8 @@ pub fn judge_file<T>(root: &Path, bytes: usize, read: impl FnOnce() -> harmonia:
 pub fn judge_conversion(scratch: &Scratch, format: Format, input: &Path) -> Result<(), String> {
     let target = scratch.path("store");
     let before = listing(scratch.root());
-    let result = judge(size(input), || convert(format, input, &target, &Options::default(), &Watch::silent()));
+    let result =
+        judge(size(input), || convert(format, input, &target, &ConversionOptions::default(), &Watch::silent()));
     match &result {
         Err(message) => {
             assert!(message.contains(&*scratch.root().to_string_lossy()), "names no file: {message}");

@@ -142,14 +142,14 @@ pub(crate) fn only(input: &Path, ending: &str) -> Result<PathBuf> {
     if !input.is_dir() {
         return Ok(input.to_path_buf());
     }
-    let found: Vec<PathBuf> = (std::fs::read_dir(input).map_err(Error::io("read", input))?.flatten())
+    let files: Vec<PathBuf> = (std::fs::read_dir(input).map_err(Error::io("read", input))?.flatten())
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending)))
+        .filter(|path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(ending)))
         .collect();
-    match &found[..] {
+    match &files[..] {
         [path] => Ok(path.clone()),
         _ => {
-            Err(Error::file(input, format!("expected one .{ending} file in it, found {}; name the file", found.len())))
+            Err(Error::file(input, format!("expected one .{ending} file in it, found {}; name the file", files.len())))
         }
     }
 }

@@ -13,20 +13,20 @@ use std::str::FromStr;
 
 /// Settings of a conversion: those all formats share, and what each asks beside them.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ConversionOptions {
     /// Name, direction, precision, order.
     pub common: Common,
     /// TUDataset: which columns.
     pub node_features: tudataset::NodeFeatures,
     /// SMILES: which columns.
-    pub columns: smiles::Columns,
+    pub columns: smiles::SmilesColumns,
     /// Tables: which files and columns.
     pub tables: table::Options,
     /// Files that are read, where the caller knows them; else the input, or the files directly in it.
     pub files: Vec<PathBuf>,
 }
 
-impl Options {
+impl ConversionOptions {
     /// For `meta.json`: a store made with other settings is not the same store.
     pub(crate) fn words(&self) -> String {
         let mut words = Vec::new();
@@ -63,7 +63,7 @@ macro_rules! formats {
                 }
             }
 
-            fn read(self, input: &Path, target: &Path, options: &Options, watch: &Watch) -> Result<Converted> {
+            fn read(self, input: &Path, target: &Path, options: &ConversionOptions, watch: &Watch) -> Result<Converted> {
                 match self {
                     $(Format::$format => {
                         let ($input, $target, $options, $watch) = (input, target, options, watch);
@@ -119,7 +119,13 @@ impl FromStr for Format {
 ///
 /// # Errors
 /// Input that is missing, damaged or of another format; nothing is left behind.
-pub fn convert(format: Format, input: &Path, target: &Path, options: &Options, watch: &Watch) -> Result<Converted> {
+pub fn convert(
+    format: Format,
+    input: &Path,
+    target: &Path,
+    options: &ConversionOptions,
+    watch: &Watch,
+) -> Result<Converted> {
     if !input.exists() {
         return Err(Error::file(input, "there is no such file or directory to convert"));
     }
@@ -141,7 +147,7 @@ fn name_of(input: &Path) -> String {
 }
 
 /// Files by size and time: enough to notice that they were replaced.
-fn source(format: Format, input: &Path, options: &Options) -> Result<Source> {
+fn source(format: Format, input: &Path, options: &ConversionOptions) -> Result<Source> {
     let files: Vec<PathBuf> = match input.is_dir() {
         _ if !options.files.is_empty() => options.files.clone(),
         false => vec![input.to_path_buf()],

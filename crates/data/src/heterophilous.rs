@@ -47,8 +47,8 @@ fn find(name: &str, path: &Path) -> Result<PathBuf> {
     // "Roman-empire" is kept as roman_empire.npz.
     let file = format!("{}.npz", lower.replace(['-', ' '], "_"));
     let folders = ["", "raw", name, &lower, &format!("{name}/raw"), &format!("{lower}/raw")].map(|f| path.join(f));
-    let found = folders.iter().map(|folder| folder.join(&file)).find(|candidate| candidate.is_file());
-    found.ok_or_else(|| {
+    let existing = folders.iter().map(|folder| folder.join(&file)).find(|candidate| candidate.is_file());
+    existing.ok_or_else(|| {
         Error::file(path, format!("expected {file} here or in {name}/raw, found none; give its path or directory"))
     })
 }
@@ -66,7 +66,7 @@ fn labels(npz: &Npz, nodes: usize) -> Result<Labels> {
     let bytes = npz.array("node_labels")?;
     let array = Npy::parse(&bytes, &npz.location("node_labels"))?;
     if array.shape != [nodes] {
-        return Err(shape(npz, "node_labels", &format!("[{nodes}], one a node"), &array));
+        return Err(shape(npz, "node_labels", &format!("[{nodes}], one per node"), &array));
     }
     let ids = integers(npz, "node_labels", &array)?;
     // More classes than nodes are a damaged file, and names are made for each class.
@@ -133,8 +133,9 @@ fn masks(npz: &Npz, name: &str, nodes: usize) -> Result<Vec<Vec<u32>>> {
 }
 
 fn integers(npz: &Npz, name: &str, array: &Npy<'_>) -> Result<Vec<i64>> {
-    let found = || Error::file(&npz.location(name), format!("expected whole numbers, found {}", array.element.code()));
-    array.integers().ok_or_else(found)
+    let no_integers =
+        || Error::file(&npz.location(name), format!("expected whole numbers, found {}", array.element.code()));
+    array.integers().ok_or_else(no_integers)
 }
 
 fn shape(npz: &Npz, name: &str, expected: &str, array: &Npy<'_>) -> Error {
@@ -216,8 +217,8 @@ mod tests {
         for (change, expected) in cases {
             let mut arrays = small();
             change(&mut arrays);
-            let found = read(&npz(&arrays)).unwrap_err().to_string();
-            assert!(found.contains(expected), "{found}\nexpected {expected}");
+            let message = read(&npz(&arrays)).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}\nexpected {expected}");
         }
         let text = load("Tolokers", tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
         assert!(text.contains("expected tolokers.npz here"), "{text}");

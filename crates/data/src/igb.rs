@@ -88,16 +88,16 @@ fn find(root: &Path, name: &str) -> Result<PathBuf> {
     let around = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders = vec![root.to_path_buf(), root.join("processed")];
     folders.extend(around.filter(|path| path.is_dir()).flat_map(|path| [path.join("processed"), path]));
-    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.ok_or_else(|| Error::file(root, format!("expected processed/{name} in it")))
+    let existing = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    existing.ok_or_else(|| Error::file(root, format!("expected processed/{name} in it")))
 }
 
 fn read_labels(path: &Path, nodes: usize) -> Result<Vec<u32>> {
     let map = map_file(path)?;
     let array = Npy::parse(&map, path)?;
-    // Upstream files hold one label a node, some of them as floats.
+    // Upstream files hold one label per node, some of them as floats.
     if array.len() != nodes {
-        return Err(Error::file(path, format!("expected {nodes} labels, one a node, found {}", array.len())));
+        return Err(Error::file(path, format!("expected {nodes} labels, one per node, found {}", array.len())));
     }
     // More classes than nodes are a damaged file, and names are made for each class.
     let most = nodes.clamp(2, 1 << 20) as f64;

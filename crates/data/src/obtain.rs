@@ -6,8 +6,8 @@
 
 use crate::catalogue::Entry;
 use crate::conversion::{Common, stamp};
-use crate::download::{self, Access, Verdict};
-use crate::formats::{self, Options};
+use crate::download::{self, Access, FileCheck};
+use crate::formats::{self, ConversionOptions};
 use crate::locate::{self, Raw};
 use harmonia_graph::cache::cache_directory;
 use harmonia_graph::dataset::Dataset;
@@ -27,7 +27,7 @@ pub struct Context<'a> {
     /// Whether and how files may be fetched.
     pub access: Access,
     /// Progress of downloads.
-    pub download: &'a dyn Fn(download::Progress<'_>),
+    pub download: &'a dyn Fn(download::Transfer<'_>),
     /// Progress of conversions.
     pub watch: Watch<'a>,
     /// One line about what was done.
@@ -60,7 +60,7 @@ pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context)
     verify_raw(entry, &directory, context.watch.stop())?;
     let replaced = Replaced::aside(&target)?;
     (context.note)(&format!("converting {} once, to {}", raw.path.display(), target.display()));
-    let options = Options { files: raw.files.clone(), ..options(entry) };
+    let options = ConversionOptions { files: raw.files.clone(), ..options(entry) };
     let converted = formats::convert(entry.format, &raw.path, &target, &options, &context.watch)?;
     replaced.remove();
     drop(lock);
@@ -122,24 +122,24 @@ pub fn report_skipped(skipped: &[String], note: &dyn Fn(&str)) {
 }
 
 /// How a known dataset is converted.
-pub fn options(entry: &Entry) -> Options {
+pub fn options(entry: &Entry) -> ConversionOptions {
     let common = Common {
         name: entry.name.into(),
         // The benchmark itself adds inverse edges to ogbn-products, and to ogbn-arxiv not.
         undirected: entry.name == "ogbn-products",
         ..Common::default()
     };
-    Options { common, ..Options::default() }
+    ConversionOptions { common, ..ConversionOptions::default() }
 }
 
 /// Holds raw files that are here against what is known of them.
 ///
 /// # Errors
 /// One differs; the message says how to get it again.
-pub fn verify_raw(entry: &Entry, directory: &Path, stop: &Stop) -> Result<Vec<download::Verified>> {
+pub fn verify_raw(entry: &Entry, directory: &Path, stop: &Stop) -> Result<Vec<download::VerifiedFile>> {
     let files = download::verify(entry, directory, stop)?;
     for file in &files {
-        if let Verdict::Differs { what, expected, found } = &file.verdict {
+        if let FileCheck::Differs { what, expected, found } = &file.verdict {
             let message = format!(
                 "is not the file that was published: its {what} is {found}, expected {expected}; remove it, then: harmonia \
                  data fetch {} (or use it all the same, with harmonia data convert)",

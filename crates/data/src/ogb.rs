@@ -1,6 +1,6 @@
 //! Open Graph Benchmark, node tasks: `raw/*.csv.gz` and `split/*/*.csv.gz`, in a zip or a directory, streamed to a store.
 //!
-//! One line a row everywhere: `raw/edge.csv.gz` source,target; `raw/node-feat.csv.gz` the features of a node;
+//! One line per row everywhere: `raw/edge.csv.gz` source,target; `raw/node-feat.csv.gz` the features of a node;
 //! `raw/node-label.csv.gz` its class; `raw/num-node-list.csv.gz` and `raw/num-edge-list.csv.gz` one number each;
 //! `split/<scheme>/{train,valid,test}.csv.gz` node ids; `mapping/labelidx2*.csv.gz` names of classes.
 //! A row (i, j) lets node i read from node j: the walk follows the edge. Where the benchmark adds inverse edges
@@ -53,7 +53,7 @@ pub fn convert(input: &Path, target: &Path, common: &Common, watch: &Watch) -> R
     // More classes than nodes are a damaged file, and names are made for each class.
     let ids = all_integers(&archive, labels, MOST_CLASSES.min(last.max(1)), true, nodes, watch)?;
     if ids.len() != nodes {
-        let message = format!("expected {nodes} lines (one a node, as num-node-list says), found {}", ids.len());
+        let message = format!("expected {nodes} lines (one per node, as num-node-list says), found {}", ids.len());
         return Err(Error::file(&archive.location(labels), message));
     }
     let classes = ids.iter().filter(|&&id| id != u32::MAX).max().map_or(0, |&last| last as usize + 1).max(2);
@@ -91,7 +91,7 @@ fn count(archive: &Archive, name: &str) -> Result<u64> {
     })
 }
 
-/// `split/<scheme>/<part>.csv.gz`; the benchmark has one scheme a dataset.
+/// `split/<scheme>/<part>.csv.gz`; the benchmark has one scheme per dataset.
 fn split_member<'a>(archive: &'a Archive, part: &str) -> Result<&'a str> {
     let file = format!("{part}.csv.gz");
     let is_split = |name: &&String| {
@@ -103,7 +103,7 @@ fn split_member<'a>(archive: &'a Archive, part: &str) -> Result<&'a str> {
     })
 }
 
-/// One number a line, for no more lines than there are nodes.
+/// One number per line, for no more lines than there are nodes.
 fn all_integers(
     archive: &Archive,
     name: &str,
@@ -118,7 +118,7 @@ fn all_integers(
         values.extend_from_slice(&block);
         watch.progress(name, values.len() as u64, nodes as u64);
         if values.len() > nodes {
-            let message = format!("expected at most {nodes} lines (one a node, as num-node-list says), found more");
+            let message = format!("expected at most {nodes} lines (one per node, as num-node-list says), found more");
             return Err(Error::file(&archive.location(name), message));
         }
         Ok(())

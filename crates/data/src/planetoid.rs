@@ -32,7 +32,7 @@ pub fn convert(input: &Path, target: &Path, common: &Common, watch: &Watch) -> R
 /// # Errors
 /// A file is missing, damaged, or does not fit the others.
 pub fn load(name: &str, directory: &Path) -> Result<Dataset> {
-    let files = Files::find(name, directory)?;
+    let files = PlanetoidFiles::find(name, directory)?;
     let (x, allx, tx) = (files.matrix("x")?, files.matrix("allx")?, files.matrix("tx")?);
     let (y, ally, ty) = (files.one_hot("y")?, files.one_hot("ally")?, files.one_hot("ty")?);
     let test = files.test_index()?;
@@ -103,7 +103,7 @@ fn files_name(input: &Path, wished: &str) -> String {
 }
 
 /// The eight files of one dataset.
-struct Files {
+struct PlanetoidFiles {
     directory: PathBuf,
     prefix: String,
 }
@@ -123,15 +123,15 @@ impl pickle::CsrMatrix {
     }
 }
 
-impl Files {
-    fn find(name: &str, directory: &Path) -> Result<Files> {
+impl PlanetoidFiles {
+    fn find(name: &str, directory: &Path) -> Result<PlanetoidFiles> {
         let prefix = format!("ind.{}", name.to_lowercase());
         let lower = name.to_lowercase();
         let folders =
             ["", "raw", name, &lower, &format!("{name}/raw"), &format!("{lower}/raw")].map(|f| directory.join(f));
         for directory in &folders {
             if directory.join(format!("{prefix}.allx")).is_file() {
-                return Ok(Files { directory: directory.clone(), prefix });
+                return Ok(PlanetoidFiles { directory: directory.clone(), prefix });
             }
         }
         if !directory.is_dir() {

@@ -40,7 +40,7 @@ pub struct Statistics {
     pub unlabelled: usize,
     /// (train, validation, test) of every split the dataset came with.
     pub splits: Vec<(usize, usize, usize)>,
-    /// One a feature.
+    /// One per feature.
     pub ranges: Vec<FeatureRange>,
 }
 
@@ -236,15 +236,15 @@ mod tests {
         let labels = Labels::Classes { ids: vec![1, UNLABELLED], classes: 2 };
         let dataset =
             Dataset::new("s", graph, vec![0, 5, 6], features, labels, Level::Graph, Split::default()).unwrap();
-        let found = Statistics::of(&dataset);
-        assert_eq!((found.nodes, found.directed_edges, found.undirected_edges), (6, 7, Some(4)));
-        assert_eq!((found.self_loops, found.isolated_nodes), (1, 1));
-        assert_eq!((found.components, found.largest_component, found.disconnected_graphs), (3, 3, 1));
-        assert_eq!((found.degree.least, found.degree.median, found.degree.most), (0, 1, 3));
-        assert_eq!(found.degree.histogram, [(0, 1), (1, 4), (2, 1)]);
-        assert_eq!((found.classes[0].1, found.classes[1].1, found.unlabelled), (0, 1, 1));
-        let range = &found.ranges[1];
+        let statistics = Statistics::of(&dataset);
+        assert_eq!((statistics.nodes, statistics.directed_edges, statistics.undirected_edges), (6, 7, Some(4)));
+        assert_eq!((statistics.self_loops, statistics.isolated_nodes), (1, 1));
+        assert_eq!((statistics.components, statistics.largest_component, statistics.disconnected_graphs), (3, 3, 1));
+        assert_eq!((statistics.degree.least, statistics.degree.median, statistics.degree.most), (0, 1, 3));
+        assert_eq!(statistics.degree.histogram, [(0, 1), (1, 4), (2, 1)]);
+        assert_eq!((statistics.classes[0].1, statistics.classes[1].1, statistics.unlabelled), (0, 1, 1));
+        let range = &statistics.ranges[1];
         assert_eq!((range.least, range.most, range.non_zero), (-2.0, 3.0, 3));
-        assert!((range.mean - 2.0 / 6.0).abs() < 1e-12 && (found.non_zero - 4.0 / 12.0).abs() < 1e-12);
+        assert!((range.mean - 2.0 / 6.0).abs() < 1e-12 && (statistics.non_zero - 4.0 / 12.0).abs() < 1e-12);
     }
 }

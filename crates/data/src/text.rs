@@ -147,7 +147,7 @@ pub fn pairs(block: &[u8]) -> std::result::Result<(Vec<(u32, u32)>, usize), Wron
     Ok((pairs, count))
 }
 
-/// One integer a line, from 0 to `most`; with `missing`, `nan` and nothing stand for `u32::MAX`.
+/// One integer per line, from 0 to `most`; with `missing`, `nan` and nothing stand for `u32::MAX`.
 ///
 /// # Errors
 /// The first line of another form.
@@ -187,8 +187,8 @@ pub fn rows(block: &[u8], cols: usize) -> std::result::Result<(Vec<f32>, usize),
             values.push(number);
         }
         if values.len() - before != cols {
-            let found = values.len() - before;
-            return Err(Wrong { line: count, message: format!("expected {cols} numbers, found {found}") });
+            let read = values.len() - before;
+            return Err(Wrong { line: count, message: format!("expected {cols} numbers, found {read}") });
         }
         count += 1;
     }

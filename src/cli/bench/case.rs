@@ -93,7 +93,7 @@ const HIDDEN: [&str; 2] = ["tiny", "tiny-scaling"];
 
 /// One thing to measure.
 #[derive(Clone, Copy)]
-pub enum Case {
+pub enum BenchCase {
     Epochs(&'static EpochCase),
     /// A graph task by name.
     Graphs(&'static str),
@@ -104,18 +104,18 @@ pub enum Case {
 }
 
 /// The cases a user named, in the order they were named.
-pub fn select(names: &[String]) -> Result<Vec<Case>> {
+pub fn select(names: &[String]) -> Result<Vec<BenchCase>> {
     let mut cases = Vec::new();
     for name in names {
         let lower = name.trim().to_lowercase();
         if let Some(case) = EPOCHS.iter().find(|case| case.name == lower) {
-            cases.push(Case::Epochs(case));
+            cases.push(BenchCase::Epochs(case));
         } else if let Some(graphs) = GRAPHS.iter().find(|graphs| **graphs == lower) {
-            cases.push(Case::Graphs(graphs));
+            cases.push(BenchCase::Graphs(graphs));
         } else if lower == ALL_GRAPHS {
-            cases.extend(GRAPHS.iter().map(|graphs| Case::Graphs(graphs)));
+            cases.extend(GRAPHS.iter().map(|graphs| BenchCase::Graphs(graphs)));
         } else if lower == SCALING || lower == HIDDEN[1] {
-            cases.push(Case::Scaling { tiny: lower == HIDDEN[1] });
+            cases.push(BenchCase::Scaling { tiny: lower == HIDDEN[1] });
         } else {
             return Err(unknown(name));
         }

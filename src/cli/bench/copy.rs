@@ -11,7 +11,7 @@ const LENGTH: usize = 1 << 25;
 /// Times the array is copied.
 const RUNS: usize = 6;
 
-/// Bytes a second.
+/// Bytes per second.
 pub fn bandwidth() -> f64 {
     // Written before they are timed: memory that was never touched is not there yet.
     let from = vec![1u64; LENGTH];

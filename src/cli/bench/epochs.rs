@@ -11,7 +11,8 @@ use crate::cli::watch;
 use crate::config::{Config, Monb};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::model::{Checkpoint, initial_parameters, traffic};
+use crate::model::traffic::{self, Traffic};
+use crate::model::{Checkpoint, Profile, initial_parameters};
 use crate::plan::{Plan, Space};
 use crate::runs::load_dataset;
 use crate::train::RunName;
@@ -27,7 +28,7 @@ pub const OTHER: &str = "other";
 
 /// What to measure.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Job {
+pub struct EpochsJob {
     /// Settings; the dataset is the path of a store.
     pub config: Config,
     /// Epochs timed.
@@ -71,22 +72,22 @@ pub struct Measured {
     pub peak_bytes: Option<u64>,
     /// Memory resident after the epochs without the pages of mapped files.
     pub anonymous_bytes: Option<u64>,
-    /// Bytes an epoch moves, one gathered row an entry; see [`traffic`].
+    /// Bytes an epoch moves, one gathered row per entry; see [`traffic`].
     pub bytes: f64,
-    /// Bytes an epoch moves, each row once a hop.
+    /// Bytes an epoch moves, each row once per hop.
     pub compulsory_bytes: f64,
-    /// Bytes a second of a plain copy.
+    /// Bytes per second of a plain copy.
     pub copy_bandwidth: Option<f64>,
     /// Ops, the most expensive first.
-    pub ops: Vec<Op>,
+    pub ops: Vec<OpTime>,
 }
 
 /// One op, over all its calls in an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Op {
+pub struct OpTime {
     /// Its name.
     pub op: String,
-    /// Mean seconds an epoch.
+    /// Mean seconds per epoch.
     pub seconds: f64,
     /// Part of the epoch.
     pub share: f64,
@@ -97,7 +98,7 @@ pub struct Op {
 }
 
 impl Measured {
-    /// Bytes a second.
+    /// Bytes per second.
     pub fn rate(&self) -> f64 {
         self.bytes / self.seconds
     }
@@ -109,13 +110,13 @@ impl Measured {
 
     /// Seconds of ops that walk along edges: what has to grow with their number.
     pub fn walk_seconds(&self) -> f64 {
-        let walks = |op: &&Op| op.op.starts_with("walk_") || op.op.starts_with("propagate_");
+        let walks = |op: &&OpTime| op.op.starts_with("walk_") || op.op.starts_with("propagate_");
         self.ops.iter().filter(walks).map(|op| op.seconds).sum()
     }
 }
 
 /// Measures in the current pool of threads.
-pub fn measure(job: &Job) -> Result<Measured> {
+pub fn measure(job: &EpochsJob) -> Result<Measured> {
     let mut measured = train(job)?;
     if job.copy {
         signals::stop().check()?;
@@ -124,7 +125,7 @@ pub fn measure(job: &Job) -> Result<Measured> {
     Ok(measured)
 }
 
-fn train(job: &Job) -> Result<Measured> {
+fn train(job: &EpochsJob) -> Result<Measured> {
     let config = &job.config;
     let whole = watch::with(&Default::default(), |context| load_dataset(&config.data, context))?;
     let seed = config.run.seed;
@@ -162,30 +163,7 @@ fn train(job: &Job) -> Result<Measured> {
         size => dataset.split.train.len().div_ceil(size),
     };
     let traffic = traffic::step(plan, config.engine.states, &dataset, &layout);
-    let total: f64 = all_seconds.iter().sum();
-    let mut ops: Vec<Op> = (profile.ops().iter())
-        .map(|(op, time)| {
-            let moved = traffic.iter().find(|traffic| traffic.op == *op);
-            let bytes = moved.map_or([0.0; 2], |moved| [moved.gathered, moved.compulsory].map(|b| b * steps as f64));
-            let seconds = time.as_secs_f64();
-            Op {
-                op: op.name().to_string(),
-                seconds: seconds / job.epochs as f64,
-                share: seconds / total,
-                bytes: bytes[0],
-                compulsory_bytes: bytes[1],
-            }
-        })
-        .collect();
-    let rest = (total - profile.total().as_secs_f64()).max(0.0);
-    ops.push(Op {
-        op: OTHER.into(),
-        seconds: rest / job.epochs as f64,
-        share: rest / total,
-        bytes: 0.0,
-        compulsory_bytes: 0.0,
-    });
-    ops.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let ops = op_times(&profile, &traffic, steps, &all_seconds);
     Ok(Measured {
         nodes: dataset.graph.nodes(),
         entries: dataset.graph.adjacency().entries(),
@@ -206,6 +184,35 @@ fn train(job: &Job) -> Result<Measured> {
         copy_bandwidth: None,
         ops,
     })
+}
+
+/// What each op took of the timed epochs, the most expensive first, and what none of them accounts for.
+fn op_times(profile: &Profile, traffic: &[Traffic], steps: usize, all_seconds: &[f64]) -> Vec<OpTime> {
+    let (epochs, total) = (all_seconds.len() as f64, all_seconds.iter().sum::<f64>());
+    let mut ops: Vec<OpTime> = (profile.ops().iter())
+        .map(|(op, time)| {
+            let moved = traffic.iter().find(|traffic| traffic.op == *op);
+            let bytes = moved.map_or([0.0; 2], |moved| [moved.gathered, moved.compulsory].map(|b| b * steps as f64));
+            let seconds = time.as_secs_f64();
+            OpTime {
+                op: op.name().to_string(),
+                seconds: seconds / epochs,
+                share: seconds / total,
+                bytes: bytes[0],
+                compulsory_bytes: bytes[1],
+            }
+        })
+        .collect();
+    let rest = (total - profile.total().as_secs_f64()).max(0.0);
+    ops.push(OpTime {
+        op: OTHER.into(),
+        seconds: rest / epochs,
+        share: rest / total,
+        bytes: 0.0,
+        compulsory_bytes: 0.0,
+    });
+    ops.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    ops
 }
 
 /// A plan in the words of the settings that would ask for it.

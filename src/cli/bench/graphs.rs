@@ -23,7 +23,7 @@ const LINE_SECONDS: f64 = 10.0;
 
 /// What was found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub struct MeasuredFolds {
     /// Graphs of the dataset.
     pub graphs: usize,
     /// Nodes of all graphs.
@@ -49,12 +49,12 @@ pub struct Measured {
 }
 
 /// Measures in the current pool of threads.
-pub fn measure(config: &Config) -> Result<Measured> {
+pub fn measure(config: &Config) -> Result<MeasuredFolds> {
     let dataset = watch::with(&Default::default(), |context| load_dataset(&config.data, context))?;
     let device = Cpu::<f32>::with_states(config.engine.states);
     let stop = signals::stop();
     let session = Session { device: &device, config, stop: &stop };
-    let mut progress = Progress::new(&dataset.name, session.names().len());
+    let mut progress = FoldProgress::new(&dataset.name, session.names().len());
     let start = Instant::now();
     let outcome = session.run(&dataset, None, &mut progress).map_err(|error| match error {
         // There is no run to go on with.
@@ -63,7 +63,7 @@ pub fn measure(config: &Config) -> Result<Measured> {
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let (accuracy, accuracy_std) = outcome.spread(|run| &run.test, "accuracy");
-    Ok(Measured {
+    Ok(MeasuredFolds {
         graphs: dataset.graphs(),
         nodes: dataset.graph.nodes(),
         folds: config.run.folds,
@@ -79,7 +79,7 @@ pub fn measure(config: &Config) -> Result<Measured> {
 }
 
 /// Runs done: a bar on a terminal, a line now and then elsewhere.
-struct Progress {
+struct FoldProgress {
     name: String,
     done: usize,
     total: usize,
@@ -87,7 +87,7 @@ struct Progress {
     last_line: Instant,
 }
 
-impl Progress {
+impl FoldProgress {
     fn new(name: &str, total: usize) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(total as u64));
         if let Some(bar) = &bar {
@@ -97,11 +97,11 @@ impl Progress {
             bar.set_prefix(name.to_string());
             bar.enable_steady_tick(Duration::from_millis(500));
         }
-        Progress { name: name.into(), done: 0, total, bar, last_line: Instant::now() }
+        FoldProgress { name: name.into(), done: 0, total, bar, last_line: Instant::now() }
     }
 }
 
-impl Observer for Progress {
+impl Observer for FoldProgress {
     fn begin(&mut self, _: RunName, _: usize, _: usize) {}
 
     fn epoch(&mut self, _: RunName, _: &EpochRecord) {}

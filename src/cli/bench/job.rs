@@ -25,7 +25,7 @@ pub enum Job {
     /// Make a store.
     Generate { name: String, shape: Shape, out: PathBuf, threads: usize },
     /// Time epochs on a store.
-    Epochs(epochs::Job),
+    Epochs(epochs::EpochsJob),
     /// Cross-validate on a store.
     Graphs { config: Config },
 }

@@ -21,7 +21,7 @@ use super::data::{AccessFlags, DirectoryFlag};
 use super::say;
 use super::signals::catch_interrupts;
 use crate::config::Config;
-use case::{Case, EpochCase};
+use case::{BenchCase, EpochCase};
 use clap::Args;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Epochs before those
     #[arg(long, value_name = "N", default_value_t = 2)]
     warmup: u16,
-    /// Threads, ours and PyTorch's (0: one a core)
+    /// Threads, ours and PyTorch's (0: one per core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
     /// One setting, over those of the case; may be repeated
@@ -121,11 +121,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 /// Settings of a case. Those of a scaling series differ in one thing from these.
-fn config(case: &Case, arguments: &Arguments) -> Result<Config> {
+fn config(case: &BenchCase, arguments: &Arguments) -> Result<Config> {
     let mut config = match case {
-        Case::Epochs(case) => case::config(case.preset, &case::EPOCH_SETTINGS, &arguments.set),
-        Case::Graphs(name) => case::config(name, &graphs::SETTINGS, &arguments.set),
-        Case::Scaling { .. } => case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set),
+        BenchCase::Epochs(case) => case::config(case.preset, &case::EPOCH_SETTINGS, &arguments.set),
+        BenchCase::Graphs(name) => case::config(name, &graphs::SETTINGS, &arguments.set),
+        BenchCase::Scaling { .. } => case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set),
     }?;
     config.run.threads = arguments.threads;
     Ok(config)
@@ -133,7 +133,7 @@ fn config(case: &Case, arguments: &Arguments) -> Result<Config> {
 
 fn measure(
     report: &mut Report,
-    cases: &[Case],
+    cases: &[BenchCase],
     arguments: &Arguments,
     run: &BenchRun,
     peers: Option<&Peers>,
@@ -147,13 +147,13 @@ fn measure(
     for case in cases {
         let mut config = config(case, arguments)?;
         match case {
-            Case::Epochs(case) => epoch_case(report, case, config, arguments, run, &stores, peers)?,
-            Case::Graphs(name) => {
+            BenchCase::Epochs(case) => epoch_case(report, case, config, arguments, run, &stores, peers)?,
+            BenchCase::Graphs(name) => {
                 config.data.dataset = stores.known(name)?.display().to_string();
                 eprintln!("{name}: {} folds, {} times", config.run.folds, config.run.seeds);
                 report.graphs.push((name.to_string(), child::job(&Job::Graphs { config })?));
             }
-            Case::Scaling { tiny } => {
+            BenchCase::Scaling { tiny } => {
                 let series = scaling::measure(*tiny, &arguments.set, run, &stores)?;
                 if let Ok(series) = &series {
                     let subtitle = format!("median of {} epochs; fitted powers of x", run.epochs);
@@ -189,7 +189,7 @@ fn epoch_case(
     let scratch = tempfile::tempdir().map_err(Error::io("create directory in", &std::env::temp_dir()))?;
     let parameters = scratch.path().join("parameters.safetensors");
     eprintln!("{}: {} epochs after {}", case.name, run.epochs, run.warmup);
-    let job = epochs::Job {
+    let job = epochs::EpochsJob {
         config: config.clone(),
         epochs: run.epochs,
         warmup: run.warmup,

@@ -1,4 +1,4 @@
-//! The same epochs in PyTorch, by `scripts/peers/torch_epoch.py`, one process a variant, in the same run as ours.
+//! The same epochs in PyTorch, by `scripts/peers/torch_epoch.py`, one process per variant, in the same run as ours.
 //!
 //! A ratio of times means something only if both compute the same: peers start from our parameters without noise, and
 //! the loss they find is compared with ours.
@@ -72,16 +72,16 @@ impl Peers {
         let mut command = Command::new(python);
         command.args(["-c", "import torch; print(torch.__version__)"]);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let found = child::run(command, python, None, Duration::ZERO)?;
-        if !found.status.success() {
-            let last = found.stderr.lines().last().unwrap_or("no message");
+        let answer = child::run(command, python, None, Duration::ZERO)?;
+        if !answer.status.success() {
+            let last = answer.stderr.lines().last().unwrap_or("no message");
             let message = format!(
                 "has no PyTorch ({}); install what scripts/peers/requirements.txt lists for it, or leave out --peers",
                 one_line(last)
             );
             return Err(Error::file(python, message));
         }
-        Ok(Peers { python: python.to_path_buf(), script, torch: found.stdout.trim().to_string() })
+        Ok(Peers { python: python.to_path_buf(), script, torch: answer.stdout.trim().to_string() })
     }
 
     /// Runs a variant. One that fails is an answer too.
@@ -131,12 +131,12 @@ impl Peers {
             command.args([flag, &value.to_string()]);
         }
         command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let found = child::run(command, &self.python, None, Duration::ZERO)?;
-        if !found.status.success() {
-            let last = found.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
-            return Ok(Err(child::reason(found.status, last)));
+        let answer = child::run(command, &self.python, None, Duration::ZERO)?;
+        if !answer.status.success() {
+            let last = answer.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
+            return Ok(Err(child::reason(answer.status, last)));
         }
-        let last = found.stdout.lines().last().unwrap_or_default();
+        let last = answer.stdout.lines().last().unwrap_or_default();
         Ok(serde_json::from_str(last).map_err(|error| format!("printed no result: {error}")))
     }
 }

@@ -120,7 +120,10 @@ fn panel(out: &mut String, series: &Series) -> std::fmt::Result {
         escaped(series.against)
     )?;
     let (x, y) = (16.0, (top + bottom) / 2.0);
-    writeln!(out, "<text transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\">seconds an epoch</text>")?;
+    writeln!(
+        out,
+        "<text transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\">seconds per epoch</text>"
+    )?;
     let curves = [("epoch", series.epoch(), 0), ("along edges", series.walk(), 1)];
     for (name, power, curve) in curves {
         let colour = COLOURS[curve];

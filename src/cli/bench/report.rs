@@ -1,6 +1,6 @@
 //! What was measured, as tables and as JSON.
 
-use super::epochs::{Measured, Op};
+use super::epochs::{Measured, OpTime};
 use super::peers::Peer;
 use super::scaling::Series;
 use super::{BenchRun, graphs};
@@ -15,7 +15,7 @@ const SMALL: f64 = 0.01;
 #[derive(Default)]
 pub struct Report {
     pub epochs: Vec<EpochResult>,
-    pub graphs: Vec<(String, Result<graphs::Measured, String>)>,
+    pub graphs: Vec<(String, Result<graphs::MeasuredFolds, String>)>,
     pub scaling: Option<Result<Vec<Series>, String>>,
     /// Version of torch, where peers ran.
     pub torch: Option<String>,
@@ -99,7 +99,7 @@ impl Report {
         writeln!(
             out,
             "\nWhat must move, and the time it takes at the speed of a copy on the same threads (read + written).\n\
-             gathered: a row an entry of the graph; compulsory: each row once a hop, as if caches held every state.\n\n\
+             gathered: a row per entry of the graph; compulsory: each row once per hop, as if caches held every state.\n\n\
              {:<10}{:>10} |{:>10}{:>9}{:>9}{:>10}{:>13} |{:>12}{:>10}{:>13}",
             "case",
             "copy GB/s",
@@ -255,8 +255,8 @@ fn merge(object: &mut Value, more: Value) {
 
 fn ops(out: &mut String, case: &str, m: &Measured) -> std::fmt::Result {
     writeln!(out, "\n{case:<24}{:>8}{:>11}{:>11}{:>9}{:>9}", "share", "seconds", "gathered", "GB/s", "of copy")?;
-    let (large, small): (Vec<&Op>, Vec<&Op>) = m.ops.iter().partition(|op| op.share >= SMALL);
-    let rest = Op {
+    let (large, small): (Vec<&OpTime>, Vec<&OpTime>) = m.ops.iter().partition(|op| op.share >= SMALL);
+    let rest = OpTime {
         op: format!("{} more", small.len()),
         seconds: small.iter().map(|op| op.seconds).sum(),
         share: small.iter().map(|op| op.share).sum(),

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub const PRESET: &str = "ogbn-products";
 /// The way all points are computed: a choice by cost would change it along the way, and bend the line.
 const SPACE: &str = "engine.propagate=classes";
-/// Few features and many edges a node, so that walks are most of an epoch once edges are multiplied.
+/// Few features and many edges per node, so that walks are most of an epoch once edges are multiplied.
 const BASE: Shape = Shape {
     nodes: 100_000,
     edge_rows: 2_000_000,
@@ -112,7 +112,7 @@ pub fn measure(tiny: bool, user: &[String], run: &super::BenchRun, stores: &Stor
             config.data.dataset = store.display().to_string();
             config.run.threads = run.threads;
             let (epochs, warmup) = (run.epochs, run.warmup);
-            let job = Job::Epochs(epochs::Job { config, epochs, warmup, copy: false, parameters: None });
+            let job = Job::Epochs(epochs::EpochsJob { config, epochs, warmup, copy: false, parameters: None });
             match child::job::<Measured>(&job)? {
                 Ok(measured) => points.push(Point {
                     x: x(&measured, nominal),

@@ -5,7 +5,7 @@ use crate::cli::threads::with_threads;
 use crate::cli::{say, watch};
 use clap::{Args, ValueEnum};
 use harmonia_data::conversion::Common;
-use harmonia_data::formats::{self, Format, Options};
+use harmonia_data::formats::{self, ConversionOptions, Format};
 use harmonia_data::{obtain, ogb, smiles, table, tudataset};
 use harmonia_graph::error::{Error, Result, suggestion};
 use harmonia_graph::store::Store;
@@ -40,7 +40,7 @@ pub struct Arguments {
     reorder: ReorderFlag,
     /// TUDataset: what becomes of node labels and attributes
     #[arg(long, value_name = "WHICH", default_value = "default")]
-    features: Columns,
+    features: TuFeatures,
     /// SMILES: column of the molecules [default: guessed from its name]
     #[arg(long, value_name = "COLUMN")]
     smiles_column: Option<String>,
@@ -59,13 +59,13 @@ pub struct Arguments {
     /// Table: a column to leave out; may be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
-    /// Threads (0: one a core)
+    /// Threads (0: one per core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Columns {
+enum TuFeatures {
     /// As the paper counts them
     Default,
     /// One-hot labels
@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.out.exists() {
         return Err(Error::file(&arguments.out, "already exists; remove it or choose another --out"));
     }
-    let options = Options {
+    let options = ConversionOptions {
         common: Common {
             name: arguments.name.clone().unwrap_or_default(),
             undirected: !arguments.directed
@@ -99,14 +99,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             ..Common::default()
         },
         node_features: match arguments.features {
-            Columns::Default => tudataset::NodeFeatures::Default,
-            Columns::Labels => tudataset::NodeFeatures::Labels,
-            Columns::Attributes => tudataset::NodeFeatures::Attributes,
-            Columns::Both => tudataset::NodeFeatures::Both,
+            TuFeatures::Default => tudataset::NodeFeatures::Default,
+            TuFeatures::Labels => tudataset::NodeFeatures::Labels,
+            TuFeatures::Attributes => tudataset::NodeFeatures::Attributes,
+            TuFeatures::Both => tudataset::NodeFeatures::Both,
         },
         tables: tables(arguments)?,
-        columns: smiles::Columns { smiles: arguments.smiles_column.clone(), label: arguments.label_column.clone() },
-        ..Options::default()
+        columns: smiles::SmilesColumns {
+            smiles: arguments.smiles_column.clone(),
+            label: arguments.label_column.clone(),
+        },
+        ..ConversionOptions::default()
     };
     let start = Instant::now();
     let converted = with_threads(arguments.threads, || {
@@ -158,11 +161,11 @@ fn assign<T: for<'a> From<&'a str>, const ROLES: usize>(
         let (role, value) = word.split_once('=').unwrap_or((word, ""));
         match places.iter_mut().find(|(known, _)| *known == role) {
             Some((_, place)) if !value.is_empty() => **place = Some(value.into()),
-            found => {
-                let found = found.is_some();
+            place => {
+                let is_known = place.is_some();
                 let roles: Vec<&str> = places.iter().map(|(role, _)| *role).collect();
                 // The role may be right and the value missing: then there is nothing to suggest.
-                let close = if found { String::new() } else { suggestion(role, roles.iter().copied()) };
+                let close = if is_known { String::new() } else { suggestion(role, roles.iter().copied()) };
                 let roles = roles.join(", ");
                 let message = format!("{flag} {word}: expected ROLE={value_name}, ROLE one of {roles}{close}");
                 return Err(Error::Config(message));

@@ -7,7 +7,7 @@ use crate::cli::{say, watch};
 use clap::Args;
 use harmonia_data::generate::made::{self, Keep, Made};
 use harmonia_data::generate::numbers::TEACHER_R2;
-use harmonia_data::generate::ogb_archive::{self, Layout};
+use harmonia_data::generate::ogb_archive::{self, ArchiveNames};
 use harmonia_data::generate::{self, Generator, igb_layout};
 use harmonia_graph::error::{Error, Result, suggestion};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct Arguments {
     f16: bool,
     #[command(flatten)]
     reorder: ReorderFlag,
-    /// Threads (0: one a core); the data do not depend on it
+    /// Threads (0: one per core); the data do not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 }
@@ -87,7 +87,7 @@ fn write(arguments: &Arguments, generator: Generator) -> Result<f64> {
         let keep = arguments.as_ogb.is_some() || arguments.as_igb.is_some();
         let made = Made::new(generator, keep, watch)?;
         if let Some(path) = &arguments.as_ogb {
-            made.with_tables(|tables| ogb_archive::write(path, &Layout::of(&arguments.like), tables, watch))?;
+            made.with_tables(|tables| ogb_archive::write(path, &ArchiveNames::of(&arguments.like), tables, watch))?;
         }
         if let Some(path) = &arguments.as_igb {
             made.with_tables(|tables| igb_layout::write(path, tables, watch))?;

@@ -4,7 +4,7 @@ use super::{AccessFlags, DirectoryFlag};
 use crate::cli::signals;
 use crate::cli::{say, watch};
 use clap::Args;
-use harmonia_data::download::{self, Verdict};
+use harmonia_data::download::{self, FileCheck};
 use harmonia_data::statistics::{Degrees, FeatureRange, Statistics};
 use harmonia_data::{catalogue, is_store, locate, obtain};
 use harmonia_graph::dataset::{Dataset, NodeOrder, Values};
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let _ = teacher(&mut out, generator);
     }
     for file in &raw {
-        let verdict = if file.verdict == Verdict::Matches { "as published" } else { "no checksum to compare with" };
+        let verdict = if file.verdict == FileCheck::Matches { "as published" } else { "no checksum to compare with" };
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
         let _ = writeln!(out, "{name:<18}{}  {verdict}", file.sha256);
     }
@@ -106,7 +106,7 @@ fn place(arguments: &Arguments) -> Result<PathBuf> {
 }
 
 /// The raw files of a known dataset, as far as they are here, held against what their publisher says.
-fn verified_raw(arguments: &Arguments) -> Result<Vec<download::Verified>> {
+fn verified_raw(arguments: &Arguments) -> Result<Vec<download::VerifiedFile>> {
     let Some(entry) = catalogue::find(&arguments.store) else { return Ok(Vec::new()) };
     let directory = locate::data_directory(arguments.directory.data_dir.as_deref())?;
     obtain::verify_raw(entry, &directory, &signals::stop())

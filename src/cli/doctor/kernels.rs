@@ -38,9 +38,9 @@ pub fn output(arch: Option<&str>) -> Result<(String, Value)> {
     let layout = PRODUCTS.problem(&config, States::F32)?.layout;
     let steps = steps()?;
     let mut text = format!(
-        "{} kernels by nvcc {}. Bytes an element (of n x d, logits or parameters) on {}, {} nodes,\n\
+        "{} kernels by nvcc {}. Bytes per element (of n x d, logits or parameters) on {}, {} nodes,\n\
          {} entries, d {}: least = each operand once, reuse = caches keep every gathered state, none = no gather\n\
-         is in cache. Shared memory in bytes a block, stack and spills in bytes a thread.\n",
+         is in cache. Shared memory in bytes per block, stack and spills in bytes per thread.\n",
         report.iter().filter(|line| line.arch == archs[0]).count(),
         embedded.nvcc_version,
         PRODUCTS.name,
@@ -127,7 +127,7 @@ fn lines<'a>(report: &'a [Resources], arch: &str, layout: &Layout, steps: &'a [W
 }
 
 impl Line<'_> {
-    /// Bytes an element: least, with reuse, without.
+    /// Bytes per element: least, with reuse, without.
     fn element_bytes(&self) -> Option<[f64; 3]> {
         let work = self.work.filter(|work| work.elements > 0.0 && work.bytes.minimum > 0.0)?;
         Some([work.bytes.minimum, work.bytes.perfect_reuse, work.bytes.no_reuse].map(|bytes| bytes / work.elements))

@@ -1,6 +1,6 @@
 //! `harmonia doctor --roofline`: bytes, flops and the least time of each kernel of a training step.
 
-use super::shapes::{SHAPES, Shape, grouped};
+use super::shapes::{REFERENCES, ReferenceDataset, grouped};
 use crate::config::{Monb, States};
 use crate::device::launcher::traffic::{self, Bytes, Problem, Work};
 use crate::plan::{Plan, Space};
@@ -44,17 +44,17 @@ impl Peak {
 }
 
 /// A line of the table.
-struct Row {
+struct KernelRow {
     name: String,
     work: Work,
     /// Milliseconds with perfect and with no reuse, and whether memory decides.
     times: [(f64, bool); 2],
 }
 
-impl Row {
-    fn new(name: String, work: Work, peak: Peak) -> Row {
+impl KernelRow {
+    fn new(name: String, work: Work, peak: Peak) -> KernelRow {
         let times = [work.bytes.perfect_reuse, work.bytes.no_reuse].map(|bytes| peak.time(bytes, work.flops));
-        Row { name, work, times }
+        KernelRow { name, work, times }
     }
 
     fn bound(&self) -> &'static str {
@@ -96,7 +96,7 @@ fn giga(value: f64) -> String {
 }
 
 /// Lines for a step; small kernels as one.
-fn rows(problem: &Problem, peak: Peak) -> Vec<Row> {
+fn rows(problem: &Problem, peak: Peak) -> Vec<KernelRow> {
     let step = traffic::step(problem);
     let (bytes, flops): (f64, f64) =
         (step.iter().map(|work| work.bytes.perfect_reuse).sum(), step.iter().map(|work| work.flops).sum());
@@ -109,13 +109,14 @@ fn rows(problem: &Problem, peak: Peak) -> Vec<Row> {
         flops: small.iter().map(|work| work.flops).sum(),
         bytes: small.iter().map(|work| work.bytes).sum::<Bytes>(),
     };
-    let mut rows: Vec<Row> = large.into_iter().map(|work| Row::new(work.kernel.to_string(), work, peak)).collect();
-    rows.push(Row::new(format!("{} small kernels", small.len()), together, peak));
+    let mut rows: Vec<KernelRow> =
+        large.into_iter().map(|work| KernelRow::new(work.kernel.to_string(), work, peak)).collect();
+    rows.push(KernelRow::new(format!("{} small kernels", small.len()), together, peak));
     rows
 }
 
 /// Milliseconds of a step with perfect and with no reuse.
-fn total(rows: &[Row]) -> [f64; 2] {
+fn total(rows: &[KernelRow]) -> [f64; 2] {
     [0, 1].map(|at| rows.iter().map(|row| row.times[at].0).sum())
 }
 
@@ -129,8 +130,8 @@ pub fn output(peak: Peak) -> Result<(String, Value)> {
         peak.bandwidth, peak.tflops
     );
     let mut datasets = Vec::new();
-    for shape in &SHAPES {
-        datasets.push(dataset(&mut text, shape, peak)?);
+    for reference in &REFERENCES {
+        datasets.push(dataset(&mut text, reference, peak)?);
     }
     let json = json!({
         "measured": false, "bandwidth_gb_per_s": peak.bandwidth, "tflops": peak.tflops, "datasets": datasets,
@@ -154,11 +155,11 @@ fn way(problem: &Problem) -> String {
     format!("{monb}, {}", space(problem))
 }
 
-fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
-    let config = shape.config()?;
-    let problem = shape.problem(&config, States::F32)?;
+fn dataset(text: &mut String, reference: &ReferenceDataset, peak: Peak) -> Result<Value> {
+    let config = reference.config()?;
+    let problem = reference.problem(&config, States::F32)?;
     let rows_f32 = rows(&problem, peak);
-    let half_problem = shape.problem(&config, States::F16)?;
+    let half_problem = reference.problem(&config, States::F16)?;
     let half = total(&rows(&half_problem, peak));
     let direct = total(&rows(&Problem { plan: Plan::DIRECT, ..problem.clone() }, peak));
     let [reuse, none] = total(&rows_f32);
@@ -176,10 +177,10 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
         "\n{}: {} nodes, {} entries ({}), d {}, L {}\nT {}, C {}, m {}, B {}, hidden {:?}, {} parameters, {} targets a step\n\
          {}\n\
          {:<29}{:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{:>10}{:>10}  bound by\n",
-        shape.name,
+        reference.name,
         grouped(problem.nodes),
         grouped(problem.entries),
-        shape.edges,
+        reference.edges,
         a.features,
         a.outputs,
         a.hops,
@@ -219,9 +220,9 @@ fn dataset(text: &mut String, shape: &Shape, peak: Peak) -> Result<Value> {
         direct[1],
     );
     Ok(json!({
-        "dataset": shape.name, "nodes": problem.nodes, "entries": problem.entries, "features": a.features,
+        "dataset": reference.name, "nodes": problem.nodes, "entries": problem.entries, "features": a.features,
         "outputs": a.outputs, "targets": problem.targets, "parameters": problem.layout.len(),
-        "kernels": rows_f32.iter().map(Row::json).collect::<Vec<_>>(),
+        "kernels": rows_f32.iter().map(KernelRow::json).collect::<Vec<_>>(),
         "ms_perfect_reuse": reuse, "ms_no_reuse": none,
         "ms_perfect_reuse_f16_states": half[0], "ms_no_reuse_f16_states": half[1],
         "ms_perfect_reuse_direct": direct[0], "ms_no_reuse_direct": direct[1],

@@ -12,8 +12,8 @@ use harmonia_graph::error::Result;
 /// a test holds it against.
 const PIECES: usize = 48;
 
-/// A dataset by its sizes.
-pub struct Shape {
+/// The sizes of a dataset that kernels are counted on, without its files.
+pub struct ReferenceDataset {
     /// Its name, and that of its preset.
     pub name: &'static str,
     /// Nodes.
@@ -26,11 +26,11 @@ pub struct Shape {
     pub features: usize,
     /// Classes.
     pub outputs: usize,
-    /// Training nodes; a preset with a batch size scores fewer a step.
+    /// Training nodes; a preset with a batch size scores fewer per step.
     pub train: usize,
 }
 
-pub const PRODUCTS: Shape = Shape {
+pub const PRODUCTS: ReferenceDataset = ReferenceDataset {
     name: "ogbn-products",
     nodes: 2_449_029,
     entries: 123_718_280,
@@ -40,9 +40,9 @@ pub const PRODUCTS: Shape = Shape {
     train: 196_615,
 };
 
-pub const SHAPES: [Shape; 3] = [
+pub const REFERENCES: [ReferenceDataset; 3] = [
     PRODUCTS,
-    Shape {
+    ReferenceDataset {
         name: "ogbn-arxiv",
         nodes: 169_343,
         entries: 2_315_598,
@@ -51,7 +51,7 @@ pub const SHAPES: [Shape; 3] = [
         outputs: 40,
         train: 90_941,
     },
-    Shape {
+    ReferenceDataset {
         name: "igb-small",
         nodes: 1_000_000,
         entries: 12_070_502,
@@ -62,7 +62,7 @@ pub const SHAPES: [Shape; 3] = [
     },
 ];
 
-impl Shape {
+impl ReferenceDataset {
     /// The settings of the dataset's preset.
     pub fn config(&self) -> Result<Config> {
         let mut layers = Layers::new()?;

@@ -45,11 +45,11 @@ pub fn each<A: Send>(bounds: &[usize], width: usize, data: &mut [A], task: &(imp
 
 /// Slices that belong to the same stretches.
 pub struct Parts<'a, A, B, C> {
-    /// The first.
+    /// Cut at the first of the three offsets of a bound.
     pub a: &'a mut [A],
-    /// The second.
+    /// Cut at the second.
     pub b: &'a mut [B],
-    /// The third.
+    /// Cut at the third.
     pub c: &'a mut [C],
 }
 

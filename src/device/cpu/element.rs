@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn every_half_is_read_exactly() {
         for half in halves() {
-            let found: f32 = half.load();
+            let loaded: f32 = half.load();
             assert!(
-                found.to_bits() == half.to_f32().to_bits() || (found.is_nan() && half.is_nan()),
-                "{half:?} {found}"
+                loaded.to_bits() == half.to_f32().to_bits() || (loaded.is_nan() && half.is_nan()),
+                "{half:?} {loaded}"
             );
             let bfloat = bf16::from_bits(half.to_bits());
-            let found: f32 = bfloat.load();
-            assert!(found.to_bits() == bfloat.to_f32().to_bits() || (found.is_nan() && bfloat.is_nan()));
+            let loaded: f32 = bfloat.load();
+            assert!(loaded.to_bits() == bfloat.to_f32().to_bits() || (loaded.is_nan() && bfloat.is_nan()));
         }
     }
 
@@ -99,10 +99,10 @@ mod tests {
         });
         let others = (0..1u32 << 20).map(|at| f32::from_bits(at.wrapping_mul(4099)));
         for x in between.chain(others) {
-            let (found, expected): (f16, f16) = (Element::store(x), f16::from_f32(x));
-            assert!(found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()), "{x:e}");
-            let (found, expected): (bf16, bf16) = (Element::store(x), bf16::from_f32(x));
-            assert!(found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()), "{x:e}");
+            let (stored, expected): (f16, f16) = (Element::store(x), f16::from_f32(x));
+            assert!(stored.to_bits() == expected.to_bits() || (stored.is_nan() && expected.is_nan()), "{x:e}");
+            let (stored, expected): (bf16, bf16) = (Element::store(x), bf16::from_f32(x));
+            assert!(stored.to_bits() == expected.to_bits() || (stored.is_nan() && expected.is_nan()), "{x:e}");
         }
     }
 }

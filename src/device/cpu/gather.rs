@@ -62,7 +62,7 @@ pub fn columns<T: Real, S: Element<T>, W: Fn(usize) -> T + Copy>(
 ) {
     for first in columns.clone().step_by(MOST_COLUMNS) {
         let count = (columns.end - first).min(MOST_COLUMNS);
-        let here = Columns { from, width, first, count, far: size_of_val(from) > CACHED };
+        let here = ColumnBlock { from, width, first, count, far: size_of_val(from) > CACHED };
         let finish = |i: usize, sums: &[T]| finish(i, first - columns.start, sums);
         match here.count {
             1 => stretch::<T, S, W, 1, 1>(here, matrix, rows.clone(), finish),
@@ -80,7 +80,7 @@ pub fn columns<T: Real, S: Element<T>, W: Fn(usize) -> T + Copy>(
 
 /// Columns first..first + count of a state.
 #[derive(Clone, Copy)]
-struct Columns<'a, S> {
+struct ColumnBlock<'a, S> {
     from: &'a [S],
     width: usize,
     first: usize,
@@ -88,7 +88,7 @@ struct Columns<'a, S> {
     far: bool,
 }
 
-impl<S> Columns<'_, S> {
+impl<S> ColumnBlock<'_, S> {
     /// Asks for the state of the node that is some entries ahead of entry `e`.
     #[inline(always)]
     fn request(&self, col_idx: &[u32], e: usize) {
@@ -102,12 +102,12 @@ impl<S> Columns<'_, S> {
 /// remainder: summing a column twice gives the same sum twice.
 #[inline(always)]
 fn stretch<T: Real, S: Element<T>, W: Fn(usize) -> T, const LANES: usize, const BLOCKS: usize>(
-    columns: Columns<'_, S>,
+    columns: ColumnBlock<'_, S>,
     matrix: Matrix<'_, W>,
     rows: Range<usize>,
     mut finish: impl FnMut(usize, &[T]),
 ) {
-    let Columns { from, width, first, count, .. } = columns;
+    let ColumnBlock { from, width, first, count, .. } = columns;
     let offsets: [usize; BLOCKS] = std::array::from_fn(|block| (block * LANES).min(count - LANES));
     let mut row = [T::zero(); MOST_COLUMNS];
     for i in rows {

@@ -12,7 +12,7 @@ const LINE: usize = 64;
 
 /// States, and what the ops on them work with.
 pub struct Hops<T> {
-    /// The states.
+    /// Every hop of every node, in the precision of `engine.states`.
     pub states: Stored<T>,
     /// n.
     pub rows: usize,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Walk, features, offsets and targets of a batch.
 pub struct CpuInputs<T> {
-    /// n.
+    /// n: rows of X and of every state.
     pub nodes: usize,
     /// How nodes reach the logits.
     pub reach: CpuReach<T>,
@@ -24,7 +24,7 @@ pub struct CpuInputs<T> {
     pub graph_ptr: Vec<usize>,
     /// What logits belong to.
     pub level: Level,
-    /// The loss.
+    /// Which loss scores the logits.
     pub objective: Objective,
     /// L.
     pub outputs: usize,
@@ -130,7 +130,7 @@ impl<T: Real> CpuInputs<T> {
         })
     }
 
-    /// The walk.
+    /// The walk matrix, for ops that step along edges.
     ///
     /// # Errors
     /// The batch has weights of nodes instead.

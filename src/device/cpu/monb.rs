@@ -5,7 +5,7 @@
 //! once per (feature, expert) instead of once per point, so its cost does not grow with nodes.
 //! Backward needs, per (feature, slot), only S = sum_p g_p h(x_p) and G = sum_p g_p:
 //!   dgate = v.S + w G,  dv = gate S,  dw = gate G, and from dv, dw the output layer and the coefficients.
-//! Hidden activations are recomputed. Deterministic: jobs are cut by sizes only and combined in order.
+//! Hidden activations are recomputed. Deterministic: parts are cut by sizes only and combined in order.
 
 use super::expert::{HiddenMask, LANES, PackedExpert, Scratch, TILE, lane_sum};
 use super::inputs::InputFeatures;
@@ -44,11 +44,11 @@ pub fn forward<T: Ops>(
             chunks::each_column(&columns.col_chunks, (1, constants), chunks, &|range, constants, mut values| {
                 let mut scratch = Scratch::new(&layout.architecture.hidden);
                 for (k, constant) in range.zip(constants) {
-                    let mut found = vec![T::zero(); source.points(k)];
-                    model.respond(&mut scratch, &source, k, &mut found, 1);
-                    *constant = found[0];
-                    let (here, rest) = values.split_at_mut(found.len() - 1);
-                    here.iter_mut().zip(&found[1..]).for_each(|(to, &value)| *to = value - found[0]);
+                    let mut at_points = vec![T::zero(); source.points(k)];
+                    model.respond(&mut scratch, &source, k, &mut at_points, 1);
+                    *constant = at_points[0];
+                    let (here, rest) = values.split_at_mut(at_points.len() - 1);
+                    here.iter_mut().zip(&at_points[1..]).for_each(|(to, &value)| *to = value - at_points[0]);
                     values = rest;
                 }
             });
@@ -88,7 +88,7 @@ pub fn backward<T: Ops>(
 ) -> Result<()> {
     let model = Evaluator::new(routing, parameters, dropout, layout);
     let cols = layout.architecture.features;
-    let jobs: Vec<Job<T>> = match (d_responses, &inputs.features) {
+    let parts: Vec<PartialGradients<T>> = match (d_responses, &inputs.features) {
         (Responses::Sparse(d_responses), InputFeatures::Sparse(columns)) => {
             let source = ColumnSource { columns, gradient: Some(d_responses), dropout, cols };
             cut(cols, JOBS).into_par_iter().map(|features| model.accumulate(&source, features)).collect()
@@ -108,7 +108,7 @@ pub fn backward<T: Ops>(
                 .collect()
         }
     };
-    model.finish(gradient, d_gates, jobs);
+    model.finish(gradient, d_gates, parts);
     Ok(())
 }
 
@@ -118,8 +118,8 @@ fn cut(length: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|p| length * p / parts..length * (p + 1) / parts).collect()
 }
 
-/// Gradients one job found: hidden layers of all experts, and (S, G) of each slot of its features.
-struct Job<T> {
+/// Gradients of a range of features, from one thread: hidden layers of all experts, and (S, G) of each slot of its features.
+struct PartialGradients<T> {
     experts: Vec<T>,
     features: Range<usize>,
     heads: Vec<T>,
@@ -209,7 +209,7 @@ impl<'a, T: Ops> Evaluator<'a, T> {
     }
 
     /// Gradients of the given features over all points of the source.
-    fn accumulate(&self, source: &impl Source<T>, features: Range<usize>) -> Job<T> {
+    fn accumulate(&self, source: &impl Source<T>, features: Range<usize>) -> PartialGradients<T> {
         let active = self.layout.architecture.active;
         let size = self.width + 1;
         let mut experts = vec![T::zero(); self.layout.coefficients.start];
@@ -239,18 +239,18 @@ impl<'a, T: Ops> Evaluator<'a, T> {
                 );
             }
         }
-        Job { experts, features, heads }
+        PartialGradients { experts, features, heads }
     }
 
-    /// Adds up the jobs in order, and takes (S, G) through the folded output layer.
-    fn finish(&self, gradient: &mut [T], d_gates: &mut [T], jobs: Vec<Job<T>>) {
+    /// Adds up the parts in order, and takes (S, G) through the folded output layer.
+    fn finish(&self, gradient: &mut [T], d_gates: &mut [T], parts: Vec<PartialGradients<T>>) {
         let architecture = &self.layout.architecture;
         let (active, bases, size) = (architecture.active, architecture.bases, self.width + 1);
         let mut heads = vec![T::zero(); self.heads.len()];
-        for job in jobs {
-            gradient.iter_mut().zip(&job.experts).for_each(|(sum, &value)| *sum += value);
-            let mine = &mut heads[job.features.start * active * size..];
-            mine.iter_mut().zip(&job.heads).for_each(|(sum, &value)| *sum += value);
+        for part in parts {
+            gradient.iter_mut().zip(&part.experts).for_each(|(sum, &value)| *sum += value);
+            let mine = &mut heads[part.features.start * active * size..];
+            mine.iter_mut().zip(&part.heads).for_each(|(sum, &value)| *sum += value);
         }
         for (at, sums) in heads.chunks_exact_mut(size).enumerate() {
             let (k, slot) = (at / active, at % active);

@@ -68,7 +68,7 @@ pub fn backward<T: Real>(
     Ok(())
 }
 
-/// Bytes of states alive at once: one panel a thread, or one at all where there are many nodes.
+/// Bytes of states alive at once: one panel per thread, or one at all where there are many nodes.
 pub fn scratch_bytes<T>(nodes: usize, features: usize, hops: usize, states: States) -> usize {
     let element = if states == States::F32 { size_of::<T>() } else { states.bytes() };
     // The current state and the next one; the last hop writes none.
@@ -151,12 +151,12 @@ fn backward_as<T: Real, S: Element<T>>(
     let d = responses.cols();
     let hops = hop_weights.len() / d;
     // dtheta of a panel, T x width, side by side.
-    let mut found = cpu.reals.filled(hop_weights.len(), T::zero());
-    let panel = |((out, source), found): (Pair<'_, T>, &mut [T])| {
+    let mut d_theta = cpu.reals.filled(hop_weights.len(), T::zero());
+    let panel = |((out, source), d_theta): (Pair<'_, T>, &mut [T])| {
         let Panel { first, width, data: gradient } = out;
         let theta = |t: usize| &hop_weights[t * d + first..][..width];
         // y_0 = dH: its inner products with F, then the scaled state, then the first term of dF.
-        column_sums(cpu, &mut found[..width], source.data, gradient);
+        column_sums(cpu, &mut d_theta[..width], source.data, gradient);
         let mut current = pool.take(if hops > 1 { gradient.len() } else { 0 }, S::default());
         let mut next = pool.take(if hops > 2 { gradient.len() } else { 0 }, S::default());
         if hops > 1 {
@@ -202,7 +202,7 @@ fn backward_as<T: Real, S: Element<T>>(
                     },
                 );
             });
-            let sums = &mut found[t * width..][..width];
+            let sums = &mut d_theta[t * width..][..width];
             for part in partial.chunks_exact(width) {
                 sums.iter_mut().zip(part).for_each(|(sum, &part)| *sum += part);
             }
@@ -212,14 +212,14 @@ fn backward_as<T: Real, S: Element<T>>(
     let size = hops * gradient.width();
     if responses.rows() >= MANY_NODES {
         let panels = gradient.panels_mut_in_order().zip(responses.panels_in_order());
-        panels.zip(found.chunks_mut(size)).for_each(panel);
+        panels.zip(d_theta.chunks_mut(size)).for_each(panel);
     } else {
-        gradient.panels_mut().zip(responses.panels()).zip(found.par_chunks_mut(size)).for_each(panel);
+        gradient.panels_mut().zip(responses.panels()).zip(d_theta.par_chunks_mut(size)).for_each(panel);
     }
-    for (p, found) in found.chunks(size).enumerate() {
+    for (p, d_theta) in d_theta.chunks(size).enumerate() {
         let first = p * size / hops;
-        let width = found.len() / hops;
-        for (t, row) in found.chunks_exact(width).enumerate() {
+        let width = d_theta.len() / hops;
+        for (t, row) in d_theta.chunks_exact(width).enumerate() {
             d_hop_weights[t * d + first..][..width].copy_from_slice(row);
         }
     }

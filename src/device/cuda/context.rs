@@ -74,7 +74,7 @@ pub(super) fn check(code: CUresult, doing: impl Display) -> Result<()> {
 
 /// What a launch may ask for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct DeviceLimits {
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
     /// Dynamic and static shared memory of a block, with opt-in.
@@ -88,7 +88,7 @@ pub(super) struct Stream {
     pub(super) raw: sys::CUstream,
     /// The default memory pool, where the device has pools.
     pub(super) pool: Option<sys::CUmemoryPool>,
-    pub(super) limits: Limits,
+    pub(super) limits: DeviceLimits,
     pub(super) name: String,
     index: usize,
     capability: (u32, u32),
@@ -130,7 +130,7 @@ impl Stream {
             context,
             raw: std::ptr::null_mut(),
             pool: None,
-            limits: Limits { grid: [0; 3], block: [0; 3], shared: 0 },
+            limits: DeviceLimits { grid: [0; 3], block: [0; 3], shared: 0 },
             name: String::new(),
             index,
             capability: (0, 0),
@@ -154,7 +154,7 @@ impl Stream {
             self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         );
         self.multiprocessors = self.attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        self.limits = Limits {
+        self.limits = DeviceLimits {
             grid: [
                 self.attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
                 self.attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,

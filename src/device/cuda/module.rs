@@ -3,7 +3,7 @@
 //! First choice is the fatbin made by nvcc when this program was built. Where it is absent, or holds nothing the device
 //! can run, NVRTC compiles the embedded source.
 
-use super::context::{Limits, Stream};
+use super::context::{DeviceLimits, Stream};
 use super::error::{describe, is_unsuitable_image};
 use super::nvrtc;
 use crate::device::launcher::Launch;
@@ -161,7 +161,7 @@ impl Drop for Module {
 
 impl Function {
     /// That a launch is within what the device and this kernel allow.
-    pub(super) fn check(&self, launch: &Launch, limits: &Limits) -> Result<()> {
+    pub(super) fn check(&self, launch: &Launch, limits: &DeviceLimits) -> Result<()> {
         let too_much = |what: &str, asked: String, allowed: String| {
             Err(Error::Device(format!(
                 "kernel `{}` asks for {what} {asked}; the device allows {allowed}",
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_launch_beyond_the_device_names_the_kernel_and_the_sizes() {
-        let limits = Limits { grid: [1000, 10, 10], block: [1024, 1024, 64], shared: 100_000 };
+        let limits = DeviceLimits { grid: [1000, 10, 10], block: [1024, 1024, 64], shared: 100_000 };
         let function = Function { raw: std::ptr::null_mut(), max_threads: 512, static_shared: 1000 };
         let fits = Launch {
             kernel: "k",

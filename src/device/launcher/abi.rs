@@ -193,7 +193,7 @@ const _: () = {
 pub struct MonbForward {
     /// n x d
     pub responses: *mut f32,
-    /// generic kernel: one piece a block; null: shared memory
+    /// generic kernel: one piece per block; null: shared memory
     pub workspace: *mut f32,
     /// n x d
     pub features: *const f32,
@@ -783,7 +783,7 @@ const _: () = {
 pub struct Loss {
     /// rows x L
     pub d_logits: *mut f32,
-    /// one a block
+    /// one per block
     pub partial: *mut f64,
     /// rows x L
     pub logits: *const f32,
@@ -823,7 +823,7 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct SquareSums {
-    /// one a block
+    /// one per block
     pub partial: *mut f64,
     pub values: *const f32,
     pub length: u64,
@@ -837,7 +837,7 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct Largest {
-    /// one a block
+    /// one per block
     pub partial: *mut f32,
     /// rows x columns
     pub values: *const f32,

@@ -1,6 +1,6 @@
 //! Launches of `kernels/adam.cu`.
 
-use super::{Buffer, Driver, Launcher, Shape, abi};
+use super::{Buffer, Driver, Grid, Launcher, abi};
 use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
 use harmonia_graph::error::Result;
 
@@ -36,7 +36,7 @@ impl<V: Driver> Launcher<V> {
         };
         assert!([first_moment.len(), second_moment.len(), gradient.len()].iter().all(|&other| other == length));
         // SAFETY: all four arrays have `length` elements.
-        unsafe { self.run("adam", Shape::flat(length), &arguments) }
+        unsafe { self.run("adam", Grid::flat(length), &arguments) }
     }
 
     pub(super) fn clear(&self, buffer: &mut Buffer<V, f32>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Launches of `kernels/hop_weights.cu`.
 
-use super::{Buffer, Driver, Launcher, Shape, abi};
+use super::{Buffer, Driver, Grid, Launcher, abi};
 use crate::architecture::{HopWeights, Layout};
 use harmonia_graph::error::Result;
 
@@ -21,7 +21,7 @@ impl<V: Driver> Launcher<V> {
             free_weights: u32::from(a.hop_weights == HopWeights::Free),
         };
         // SAFETY: hop_weights holds T x d, parameters the whole layout.
-        unsafe { self.run("hop_weights_forward", Shape::flat(a.features), &arguments) }
+        unsafe { self.run("hop_weights_forward", Grid::flat(a.features), &arguments) }
     }
 
     pub(super) fn hop_weights_backward(
@@ -43,6 +43,6 @@ impl<V: Driver> Launcher<V> {
             free_weights: u32::from(a.hop_weights == HopWeights::Free),
         };
         // SAFETY: gradient and parameters hold the whole layout, the others T x d.
-        unsafe { self.run("hop_weights_backward", Shape::flat(a.features), &arguments) }
+        unsafe { self.run("hop_weights_backward", Grid::flat(a.features), &arguments) }
     }
 }

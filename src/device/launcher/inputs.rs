@@ -13,7 +13,7 @@ use harmonia_graph::graph::{Csr, NodeWeights, Transition};
 pub struct DeviceInputs<V: Driver> {
     /// X.
     pub(super) features: DeviceFeatures<V>,
-    /// n.
+    /// n: rows of X and of every state.
     pub(super) nodes: usize,
     /// How nodes reach the logits.
     pub(super) reach: DeviceReach<V>,
@@ -21,7 +21,7 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) graph_ptr: Buffer<V, u64>,
     /// What logits belong to.
     pub(super) level: Level,
-    /// The loss.
+    /// Which loss kernel scores the logits.
     pub(super) objective: Objective,
     /// L.
     pub(super) outputs: usize,
@@ -51,9 +51,9 @@ pub(super) enum DeviceReach<V: Driver> {
 pub(super) struct DeviceWalk<V: Driver> {
     /// 1 / degree of each node.
     pub(super) inverse_degree: Buffer<V, f32>,
-    matrix: Walk<V>,
+    matrix: DeviceCsr<V>,
     /// `None` where the matrix is symmetric.
-    transposed: Option<Walk<V>>,
+    transposed: Option<DeviceCsr<V>>,
 }
 
 /// What nodes count for in the logits of their graphs.
@@ -69,7 +69,7 @@ pub(super) struct DeviceWeights<V: Driver> {
 }
 
 /// A CSR matrix on the device, with its long rows cut into segments.
-pub(super) struct Walk<V: Driver> {
+pub(super) struct DeviceCsr<V: Driver> {
     pub(super) row_ptr: Buffer<V, u64>,
     pub(super) col_idx: Buffer<V, u32>,
     pub(super) weights: Option<Buffer<V, f32>>,
@@ -119,7 +119,7 @@ impl<V: Driver> DeviceInputs<V> {
         Ok(())
     }
 
-    /// The walk.
+    /// The walk matrix, for ops that step along edges.
     ///
     /// # Errors
     /// The batch has weights of nodes instead.
@@ -152,18 +152,18 @@ impl<V: Driver> DeviceWalk<V> {
         let symmetric = transition.is_symmetric();
         Ok(DeviceWalk {
             inverse_degree: launcher.copy(&inverse_degree)?,
-            matrix: Walk::new(launcher, transition.matrix())?,
-            transposed: if symmetric { None } else { Some(Walk::new(launcher, transition.transposed())?) },
+            matrix: DeviceCsr::new(launcher, transition.matrix())?,
+            transposed: if symmetric { None } else { Some(DeviceCsr::new(launcher, transition.transposed())?) },
         })
     }
 
     /// A.
-    pub(super) fn matrix(&self) -> &Walk<V> {
+    pub(super) fn matrix(&self) -> &DeviceCsr<V> {
         &self.matrix
     }
 
     /// A^T.
-    pub(super) fn transposed(&self) -> &Walk<V> {
+    pub(super) fn transposed(&self) -> &DeviceCsr<V> {
         self.transposed.as_ref().unwrap_or(&self.matrix)
     }
 }
@@ -183,9 +183,9 @@ impl<V: Driver> DeviceWeights<V> {
     }
 }
 
-impl<V: Driver> Walk<V> {
+impl<V: Driver> DeviceCsr<V> {
     fn new(launcher: &Launcher<V>, csr: &Csr) -> Result<Self> {
-        Ok(Walk {
+        Ok(DeviceCsr {
             row_ptr: launcher.copy(&csr.row_ptr)?,
             col_idx: launcher.copy(&csr.col_idx)?,
             weights: csr.weights.as_deref().map(|weights| launcher.copy(weights)).transpose()?,

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// A kernel as the launcher starts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// Its name.
+    /// Its symbol: the name of the function in `kernels/`.
     pub name: &'static str,
     /// Threads of a block in x and y. `route_forward` and `knots_backward` take fewer in y where shared memory is short.
     pub block: [u32; 2],
@@ -91,7 +91,7 @@ macro_rules! propagate_kernels {
         const STARTS: &[&str] = &[$(
             concat!("propagate_start_forward_", $type), concat!("propagate_start_backward_", $type),
         )*];
-        /// One thread an element of the long rows.
+        /// One thread per element of the long rows.
         const LONG: &[&str] = &[$(
             concat!("propagate_long_forward_", $type), concat!("propagate_long_backward_", $type),
         )*];
@@ -101,7 +101,7 @@ propagate_kernels!("f32", "f16", "bf16");
 
 macro_rules! class_space_kernels {
     ($($type:literal),*) => {
-        /// One thread an element of states, or a warp a logit.
+        /// One thread per element of states, or a warp per logit.
         const STATES: &[&str] = &[$(
             concat!("project_load_", $type), concat!("walk_long_", $type), concat!("walk_start_", $type),
             concat!("walk_weighted_", $type), concat!("walk_weighted_start_", $type),
@@ -120,7 +120,7 @@ macro_rules! class_space_kernels {
 class_space_kernels!("f32", "f16", "bf16");
 /// Floats need no storing.
 const STORES: [&str; 2] = ["project_store_bf16", "project_store_f16"];
-/// A warp a segment or a feature.
+/// A warp per segment, or per feature.
 const SPARSE_KNOTS: [&str; 3] = ["knots_sparse_backward", "knots_sparse_finish", "knots_sparse_forward"];
 
 fn table() -> Vec<Kernel> {

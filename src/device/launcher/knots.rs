@@ -8,7 +8,7 @@
 use super::inputs::DeviceFeatures;
 use super::reduce::partial_sums;
 use super::sparse::SparseFeatures;
-use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, abi, masks, stretches};
+use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, abi, masks, stretches};
 use crate::architecture::{Architecture, Layout};
 use crate::config::DropoutPlace;
 use crate::device::mixed_forms;
@@ -44,7 +44,7 @@ pub struct DeviceKnots<V: Driver> {
     gates: Vec<f32>,
     /// Longest thresholds of a feature.
     most_thresholds: usize,
-    host: Staging,
+    host: TableStaging,
     thresholds: Buffer<V, f32>,
     first_threshold: Buffer<V, u32>,
     threshold_count: Buffer<V, u32>,
@@ -55,7 +55,7 @@ pub struct DeviceKnots<V: Driver> {
 
 /// What is on its way to or from the device.
 #[derive(Default)]
-struct Staging {
+struct TableStaging {
     thresholds: Vec<f32>,
     first_threshold: Vec<u32>,
     threshold_count: Vec<u32>,
@@ -104,10 +104,10 @@ impl Cut {
         Cut { lanes, tiles, chunks, rows, warps, shared_bytes }
     }
 
-    fn shape(&self) -> Shape {
-        let mut shape = Shape::new([self.tiles, self.chunks], [LANES as u32, self.warps]);
-        shape.shared_bytes = self.shared_bytes as u32;
-        shape
+    fn grid(&self) -> Grid {
+        let mut grid = Grid::new([self.tiles, self.chunks], [LANES as u32, self.warps]);
+        grid.shared_bytes = self.shared_bytes as u32;
+        grid
     }
 }
 
@@ -134,7 +134,7 @@ impl<V: Driver> Launcher<V> {
             experts: vec![0; slots],
             gates: vec![0.0; slots],
             most_thresholds: 0,
-            host: Staging { d_gates: vec![0.0; slots], ..Staging::default() },
+            host: TableStaging { d_gates: vec![0.0; slots], ..TableStaging::default() },
             thresholds: self.allocate(0)?,
             first_threshold: self.allocate(a.features)?,
             threshold_count: self.allocate(a.features)?,
@@ -200,7 +200,7 @@ impl<V: Driver> Launcher<V> {
                 };
                 // SAFETY: X and F are n x d; tables are those `compile` made of these features, and what a block copies of
                 // them has the shared memory `Cut` counts.
-                unsafe { self.run("knots_forward", cut.shape(), &arguments) }
+                unsafe { self.run("knots_forward", cut.grid(), &arguments) }
             }
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
                 let arguments = abi::KnotsSparseForward {
@@ -252,7 +252,7 @@ impl<V: Driver> Launcher<V> {
                 // SAFETY: X and dF are n x d, tables as in the forward pass; a chunk has stride x 2 x d sums, zero where a
                 // block adds to them directly.
                 unsafe {
-                    self.run("knots_backward", cut.shape(), &arguments)?;
+                    self.run("knots_backward", cut.grid(), &arguments)?;
                     self.sum_columns(sums, arguments.sums, cut.chunks, length, false)?;
                 }
             }
@@ -344,8 +344,8 @@ fn combinations(architecture: &Architecture) -> usize {
 }
 
 /// A warp an item.
-fn warps(items: usize) -> Shape {
-    Shape::new([(items as u64).div_ceil(u64::from(FORWARD_WARPS)), 1], [LANES as u32, FORWARD_WARPS])
+fn warps(items: usize) -> Grid {
+    Grid::new([(items as u64).div_ceil(u64::from(FORWARD_WARPS)), 1], [LANES as u32, FORWARD_WARPS])
 }
 
 /// Pieces of a feature. Refused is what no plan leads to.

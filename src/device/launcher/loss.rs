@@ -1,6 +1,6 @@
 //! Launches of `kernels/loss.cu`.
 
-use super::{Buffer, DeviceInputs, Driver, Launcher, Shape, THREADS, abi, stretches};
+use super::{Buffer, DeviceInputs, Driver, Launcher, Grid, THREADS, abi, stretches};
 use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]
@@ -26,7 +26,7 @@ impl<V: Driver> Launcher<V> {
             scale: (1.0 / count) as f32,
         };
         // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against, one partial sum a block.
-        unsafe { self.run(inputs.objective.kernel(), Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
+        unsafe { self.run(inputs.objective.kernel(), Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.total(&partial)? / count)
     }
 }

@@ -1,6 +1,6 @@
 //! A [`Device`] made of kernels: every op becomes launches of `kernels/*.cu` on some [`Driver`].
 //!
-//! Two drivers share it: `cuda` (a GPU) and `host` (the same sources compiled by the C++ compiler). One file an op, named
+//! Two drivers share it: `cuda` (a GPU) and `host` (the same sources compiled by the C++ compiler). One file per op, named
 //! like its kernels. Invariant: grids and buffer sizes depend on the sizes of the problem only, never on the device, so
 //! that kernels sum in the same order everywhere. (Products of matrices, of the readout or of class space, are the
 //! driver's own: the same bits twice on the same GPU and cuBLAS, not on another.)
@@ -99,10 +99,10 @@ impl<V: Driver> Launcher<V> {
     /// # Safety
     /// As [`Driver::launch`].
     #[allow(unsafe_code)]
-    unsafe fn run<A>(&self, kernel: &'static str, shape: Shape, arguments: &A) -> Result<()> {
+    unsafe fn run<A>(&self, kernel: &'static str, grid: Grid, arguments: &A) -> Result<()> {
         const MOST_X: u64 = (1 << 31) - 1;
         const MOST_Y: u64 = (1 << 16) - 1;
-        let [x, y] = shape.grid;
+        let [x, y] = grid.blocks;
         if x == 0 || y == 0 {
             return Ok(());
         }
@@ -113,15 +113,15 @@ impl<V: Driver> Launcher<V> {
             )));
         }
         debug_assert!(
-            kernels::knows(kernel, shape.block, shape.shared_bytes),
+            kernels::knows(kernel, grid.threads, grid.shared_bytes),
             "kernels.rs has no {kernel} with blocks of {:?}",
-            shape.block
+            grid.threads
         );
         let launch = Launch {
             kernel,
             grid: [x as u32, y as u32, 1],
-            block: [shape.block[0], shape.block[1], 1],
-            shared_bytes: shape.shared_bytes,
+            block: [grid.threads[0], grid.threads[1], 1],
+            shared_bytes: grid.shared_bytes,
             arguments: std::ptr::from_ref(arguments).cast(),
         };
         // SAFETY: promised by the caller; `arguments` lives until the call returns, and drivers copy it at launch.
@@ -129,22 +129,26 @@ impl<V: Driver> Launcher<V> {
     }
 }
 
-/// Grid and block of a launch.
+/// How many blocks and threads a kernel is launched with.
 #[derive(Clone, Copy)]
-struct Shape {
-    grid: [u64; 2],
-    block: [u32; 2],
+struct Grid {
+    blocks: [u64; 2],
+    /// Threads of a block.
+    threads: [u32; 2],
+    /// Dynamic shared memory of a block.
     shared_bytes: u32,
 }
 
-impl Shape {
-    fn new(grid: [u64; 2], block: [u32; 2]) -> Self {
-        Shape { grid, block, shared_bytes: 0 }
+// `loss.rs` still launches under the old name.
+
+impl Grid {
+    fn new(blocks: [u64; 2], threads: [u32; 2]) -> Self {
+        Grid { blocks, threads, shared_bytes: 0 }
     }
 
-    /// One thread an element.
+    /// One thread per element.
     fn flat(elements: usize) -> Self {
-        Shape::new([(elements as u64).div_ceil(u64::from(THREADS)), 1], [THREADS, 1])
+        Grid::new([(elements as u64).div_ceil(u64::from(THREADS)), 1], [THREADS, 1])
     }
 }
 

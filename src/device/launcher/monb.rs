@@ -3,7 +3,7 @@
 use super::inputs::DeviceFeatures;
 use super::reduce::partial_sums;
 use super::sparse::SparseFeatures;
-use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, abi, masks};
+use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, abi, masks};
 use crate::architecture::{Architecture, Layout};
 use crate::config::DropoutPlace;
 use crate::device::mixed_forms;
@@ -236,16 +236,16 @@ impl<V: Driver> Launcher<V> {
             head_width: sizes.width as u32,
             dropout: masks(dropout),
         };
-        let mut shape = Shape::new(grid, [variant.threads, 1]);
-        shape.shared_bytes = workspace.shared_bytes;
+        let mut grid = Grid::new(grid, [variant.threads, 1]);
+        grid.shared_bytes = workspace.shared_bytes;
         // SAFETY: X and F are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout,
-        // the workspace a piece a block. Of a sparse X responses are d + nnz, and columns end at nnz.
+        // the workspace a piece per block. Of a sparse X responses are d + nnz, and columns end at nnz.
         unsafe {
             match sparse {
-                None => self.run(variant.forward, shape, &arguments),
+                None => self.run(variant.forward, grid, &arguments),
                 Some(x) => {
                     let arguments = abi::MonbSparseForward { monb: arguments, x: x.columns(self) };
-                    self.run(variant.forward, shape, &arguments)
+                    self.run(variant.forward, grid, &arguments)
                 }
             }
         }
@@ -302,8 +302,8 @@ impl<V: Driver> Launcher<V> {
             head_width: sizes.width as u32,
             dropout: masks(dropout),
         };
-        let mut shape = Shape::new(grid, [variant.threads, 1]);
-        shape.shared_bytes = workspace.shared_bytes;
+        let mut grid = Grid::new(grid, [variant.threads, 1]);
+        grid.shared_bytes = workspace.shared_bytes;
         let mut sums = self.allocate::<f32>(sizes.heads)?;
         let mut expert_sums = self.allocate::<f32>(expert_parameters)?;
         let (d_expert, d_head) = (self.at_mut(&mut expert_sums, 0), self.at_mut(&mut sums, 0));
@@ -312,26 +312,44 @@ impl<V: Driver> Launcher<V> {
         // at nnz.
         unsafe {
             match sparse {
-                None => self.run(variant.backward, shape, &arguments)?,
+                None => self.run(variant.backward, grid, &arguments)?,
                 Some(x) => {
                     let arguments = abi::MonbSparseBackward { monb: arguments, x: x.columns(self) };
-                    self.run(variant.backward, shape, &arguments)?;
+                    self.run(variant.backward, grid, &arguments)?;
                 }
             }
             self.sum_columns(d_expert, arguments.expert_sums, teams, expert_parameters, false)?;
             self.sum_columns(d_head, arguments.head_sums, chunks.chunks, sizes.heads, false)?;
         }
+        self.monb_finish(gradient, d_gates, [&sums, &expert_sums], &heads, routing, parameters, dropout, layout)
+    }
+
+    /// From sums over all points to gradients: of gates, coefficients, output layers and hidden layers. The sums: (S, G) of
+    /// each slot, and the hidden layers of each expert.
+    #[allow(clippy::too_many_arguments)] // what the op takes, and its sums
+    fn monb_finish(
+        &self,
+        gradient: &mut Buffer<V, f32>,
+        d_gates: &mut Buffer<V, f32>,
+        [head_sums, expert_sums]: [&Buffer<V, f32>; 2],
+        heads: &Buffer<V, f32>,
+        routing: &Routing<Self>,
+        parameters: &Buffer<V, f32>,
+        dropout: Option<&Dropout>,
+        layout: &Layout,
+    ) -> Result<()> {
+        let (a, sizes) = (&layout.architecture, Sizes::new(layout));
         let finish = abi::MonbFinish {
             d_gates: self.at_mut(d_gates, 0),
             d_coefficients: self.at_mut(gradient, layout.coefficients.start),
             d_parameters: self.at_mut(gradient, 0),
-            sums: d_head,
-            heads: self.at(&heads, 0),
+            sums: self.at(head_sums, 0),
+            heads: self.at(heads, 0),
             gates: self.at(&routing.gates, 0),
             experts: self.at(&routing.experts, 0),
             parameters: self.at(parameters, 0),
             coefficients: self.at(parameters, layout.coefficients.start),
-            expert_sums: d_expert,
+            expert_sums: self.at(expert_sums, 0),
             expert_size: sizes.expert,
             hidden_size: sizes.hidden,
             features: a.features as u32,
@@ -344,10 +362,10 @@ impl<V: Driver> Launcher<V> {
         let rows = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
         // SAFETY: sums hold d x m x (w + 1) and C x hidden, gates d x m, gradient and parameters the whole layout.
         unsafe {
-            self.run("monb_finish_gates", Shape::flat(a.features * a.active), &finish)?;
-            self.run("monb_finish_coefficients", Shape::flat(a.features * a.bases), &finish)?;
-            self.run("monb_finish_outputs", Shape::new([(a.experts * a.bases) as u64, 1], rows), &finish)?;
-            self.run("monb_finish_hidden", Shape::flat(expert_parameters), &finish)
+            self.run("monb_finish_gates", Grid::flat(a.features * a.active), &finish)?;
+            self.run("monb_finish_coefficients", Grid::flat(a.features * a.bases), &finish)?;
+            self.run("monb_finish_outputs", Grid::new([(a.experts * a.bases) as u64, 1], rows), &finish)?;
+            self.run("monb_finish_hidden", Grid::flat(a.experts * sizes.hidden as usize), &finish)
         }
     }
 
@@ -414,7 +432,7 @@ impl<V: Driver> Launcher<V> {
             head_width: sizes.width as u32,
         };
         // SAFETY: heads hold d x m x (w + 1), experts d x m below C, parameters the whole layout.
-        unsafe { self.run("monb_fold", Shape::flat(sizes.heads), &arguments)? };
+        unsafe { self.run("monb_fold", Grid::flat(sizes.heads), &arguments)? };
         Ok(heads)
     }
 

@@ -7,7 +7,7 @@
 use super::inputs::DeviceFeatures;
 use super::reduce::{self, partial_sums};
 use super::sparse::SparseFeatures;
-use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Launcher, Shape, abi, by_states, stretches};
+use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Grid, Launcher, abi, by_states, stretches};
 use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::Responses;
@@ -120,7 +120,7 @@ impl<V: Driver> Launcher<V> {
             // SAFETY: as above for some of the rows; `values` hold a stretch.
             unsafe {
                 self.driver.gemm(&product(first, rows, values))?;
-                self.run(STORE[kind], Shape::flat(rows * columns), &arguments)?;
+                self.run(STORE[kind], Grid::flat(rows * columns), &arguments)?;
             }
         }
         Ok(())
@@ -162,11 +162,11 @@ impl<V: Driver> Launcher<V> {
             columns: columns as u32,
             features: features as u32,
         };
-        let shape = Shape::new([columns.div_ceil(32) as u64, blocks], [32, WARPS]);
+        let grid = Grid::new([columns.div_ceil(32) as u64, blocks], [32, WARPS]);
         // SAFETY: responses are d + nnz, W d x columns, states n x columns; columns of X are below d and places below nnz.
         unsafe {
             self.driver.gemm(&constants)?;
-            self.run(SPARSE_FORWARD[self.states as usize], shape, &arguments)
+            self.run(SPARSE_FORWARD[self.states as usize], grid, &arguments)
         }
     }
 
@@ -206,8 +206,8 @@ impl<V: Driver> Launcher<V> {
         };
         // SAFETY: gradient and parameters hold the whole layout, hop weights T x d, the sums d x columns.
         unsafe {
-            self.run("project_readout_gradient", Shape::flat(a.features * a.outputs), &arguments)?;
-            self.run("project_hops_gradient", Shape::flat(a.features * a.hops), &arguments)
+            self.run("project_readout_gradient", Grid::flat(a.features * a.outputs), &arguments)?;
+            self.run("project_hops_gradient", Grid::flat(a.features * a.hops), &arguments)
         }
     }
 
@@ -251,7 +251,7 @@ impl<V: Driver> Launcher<V> {
             // SAFETY: F is n x d, the states n x columns, of which a stretch is loaded; W and the sums are d x columns. The
             // driver works in order: F is read before it is overwritten, which the second product does not read.
             unsafe {
-                self.run(LOAD[self.states as usize], Shape::flat(rows * columns), &arguments)?;
+                self.run(LOAD[self.states as usize], Grid::flat(rows * columns), &arguments)?;
                 self.driver.gemm(&d_weights)?;
                 self.driver.gemm(&d_responses)?;
             }
@@ -312,14 +312,14 @@ impl<V: Driver> Launcher<V> {
             c: arguments.responses as u64,
         };
         let tiles = columns.div_ceil(32) as u64;
-        let by_segments = Shape::new([(segments as u64).div_ceil(u64::from(WARPS)), tiles], [32, WARPS]);
-        let by_columns = Shape::new([tiles, parts], [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES]);
-        let non_zeros = Shape::new([segments as u64, 1], [abi::HARMONIA_ROW_THREADS, 1]);
+        let by_segments = Grid::new([(segments as u64).div_ceil(u64::from(WARPS)), tiles], [32, WARPS]);
+        let by_columns = Grid::new([tiles, parts], [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES]);
+        let non_zeros = Grid::new([segments as u64, 1], [abi::HARMONIA_ROW_THREADS, 1]);
         // SAFETY: responses are d + nnz, states n x columns, W and the sums d x columns, a segment has `columns` sums and a
         // part as many; rows of X are below n. All but the last product read what F was.
         unsafe {
             self.run(SPARSE_SUMS[kind], by_segments, &arguments)?;
-            self.run("project_sparse_finish", Shape::flat(features * columns), &arguments)?;
+            self.run("project_sparse_finish", Grid::flat(features * columns), &arguments)?;
             self.run(TOTALS[kind], by_columns, &rows)?;
             self.sum_columns(self.at_mut(&mut totals, 0), self.at(&partial, 0), parts, columns, false)?;
             self.driver.gemm(&constants)?;
@@ -348,7 +348,7 @@ impl<V: Driver> Launcher<V> {
             width: hops.width as u32,
         };
         // SAFETY: hop weights hold T x d, parameters the whole layout.
-        unsafe { self.run("project_weights", Shape::flat(weights.len()), &arguments)? };
+        unsafe { self.run("project_weights", Grid::flat(weights.len()), &arguments)? };
         Ok(weights)
     }
 

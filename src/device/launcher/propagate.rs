@@ -1,8 +1,8 @@
 //! Launches of `kernels/propagate.cu`: one hop after the other, states in two alternating buffers.
 
-use super::inputs::{DeviceWalk, LongRows, Walk};
+use super::inputs::{DeviceCsr, DeviceWalk, LongRows};
 use super::reduce::partial_sums;
-use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher, Shape, abi, by_states, stretches};
+use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Grid, Launcher, abi, by_states, stretches};
 use crate::architecture::Layout;
 use crate::config::States;
 use crate::plan::BatchSizes;
@@ -10,7 +10,7 @@ use harmonia_graph::error::Result;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-/// Below this a warp that moves four columns a lane would leave most of its lanes idle.
+/// Below this a warp that moves four columns per lane would leave most of its lanes idle.
 const WIDE4_COLUMNS: usize = 96;
 /// Size the largest state is brought to where states are stored as half. They never grow from hop to hop: M averages, and
 /// so does the backward walk on the symmetric matrices that `inputs` lets through. What is 10^8 times smaller is lost.
@@ -212,9 +212,9 @@ impl<V: Driver> Launcher<V> {
     fn start(&self, kernels: &Kernels, mut arguments: abi::PropagateStart) -> Result<()> {
         let (blocks, block_rows) = row_blocks(arguments.rows as usize, arguments.cols as usize, self.blocks);
         arguments.block_rows = block_rows;
-        let shape = Shape::new([u64::from(arguments.cols).div_ceil(32), blocks], [32, abi::HARMONIA_ROW_THREADS / 32]);
-        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row a block.
-        unsafe { self.run(kernels.start[self.states as usize], shape, &arguments) }
+        let grid = Grid::new([u64::from(arguments.cols).div_ceil(32), blocks], [32, abi::HARMONIA_ROW_THREADS / 32]);
+        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row per block.
+        unsafe { self.run(kernels.start[self.states as usize], grid, &arguments) }
     }
 
     /// One hop over all rows: short ones at once, long ones by segments.
@@ -222,7 +222,7 @@ impl<V: Driver> Launcher<V> {
         &self,
         kernels: &Kernels,
         walk: &DeviceWalk<V>,
-        matrix: &Walk<V>,
+        matrix: &DeviceCsr<V>,
         [rows, cols]: [usize; 2],
         hop: &Hop,
     ) -> Result<()> {
@@ -268,19 +268,19 @@ impl<V: Driver> Launcher<V> {
             cols: cols as u32,
             state_scale: hop.state_scale,
         };
-        let shape = Shape::flat(long_rows.len() * cols);
+        let grid = Grid::flat(long_rows.len() * cols);
         // SAFETY: segment sums hold segments x cols, `partial` a row a long row behind those of the blocks.
-        unsafe { self.run(kernels.long[self.states as usize], shape, &finish) }
+        unsafe { self.run(kernels.long[self.states as usize], grid, &finish) }
     }
 
     /// The kernel for this many columns.
     fn rows(&self, kernels: &Kernels, blocks: u64, arguments: &abi::Propagate) -> Result<()> {
         let cols = arguments.cols as usize;
         let (names, tile) = kernels.for_columns(cols);
-        let shape = Shape::new([cols.div_ceil(tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
+        let grid = Grid::new([cols.div_ceil(tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
         // SAFETY: the callers' matrices are n x cols, offsets end at col_idx, columns are below n (checked by `Graph`);
         // buffers are 256-byte aligned, so rows of a multiple of four columns are aligned for four.
-        unsafe { self.run(names[self.states as usize], shape, arguments) }
+        unsafe { self.run(names[self.states as usize], grid, arguments) }
     }
 }
 

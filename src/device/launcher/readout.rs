@@ -1,7 +1,7 @@
 //! The readout: GEMMs of the driver around `kernels/readout.cu`.
 
 use super::reduce::partial_sums;
-use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Launcher, Shape, abi};
+use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Grid, Launcher, abi};
 use crate::architecture::Layout;
 use crate::plan::BatchSizes;
 use harmonia_graph::dataset::Level;
@@ -26,7 +26,7 @@ impl<V: Driver> Launcher<V> {
             outputs: a.outputs as u32,
         };
         // SAFETY: logits hold rows x L, parameters the whole layout.
-        unsafe { self.run("readout_bias", Shape::flat(logits.len()), &bias)? };
+        unsafe { self.run("readout_bias", Grid::flat(logits.len()), &bias)? };
         let pooled = self.pooled(state, inputs)?;
         let product = Gemm {
             m: rows,
@@ -90,7 +90,7 @@ impl<V: Driver> Launcher<V> {
         if let Some(pooled) = &mut pooled {
             let arguments = self.graph_sum(pooled, self.at_mut(&mut state.values, 0), inputs, a.features);
             // SAFETY: as in `pooled`.
-            unsafe { self.run("graph_sum_backward", Shape::flat(inputs.graphs() * a.features), &arguments)? };
+            unsafe { self.run("graph_sum_backward", Grid::flat(inputs.graphs() * a.features), &arguments)? };
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl<V: Driver> Launcher<V> {
         let nodes = self.at(&state.values, 0).cast_mut();
         let arguments = self.graph_sum(&mut pooled, nodes, inputs, state.cols);
         // SAFETY: graph_ptr ends at the nodes of `state`; the forward kernel only reads `nodes`.
-        unsafe { self.run("graph_sum_forward", Shape::flat(elements), &arguments)? };
+        unsafe { self.run("graph_sum_forward", Grid::flat(elements), &arguments)? };
         Ok(Some(pooled))
     }
 

@@ -1,6 +1,6 @@
 //! Launches of `kernels/reduce.cu`: the second stage of every reduction.
 
-use super::{Buffer, Driver, Launcher, Shape, THREADS, abi, stretches};
+use super::{Buffer, Driver, Grid, Launcher, THREADS, abi, stretches};
 use harmonia_graph::error::Result;
 
 /// Rows one part of a column sum adds up.
@@ -44,9 +44,9 @@ impl<V: Driver> Launcher<V> {
             let tiles = (columns as u64).div_ceil(u64::from(abi::HARMONIA_SUM_COLUMNS));
             let block = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
             // At least one part, so that no rows give zeros.
-            let shape = Shape::new([tiles, rows.div_ceil(part_rows).max(1)], block);
+            let grid = Grid::new([tiles, rows.div_ceil(part_rows).max(1)], block);
             // SAFETY: promised by the caller, or allocated below with parts x columns elements.
-            unsafe { self.run("column_sums", shape, &arguments) }
+            unsafe { self.run("column_sums", grid, &arguments) }
         };
         let Some((parts, part_rows)) = parts(rows) else {
             return sum(out, values, rows, (2 * PART_ROWS).max(rows), accumulate);
@@ -66,7 +66,7 @@ impl<V: Driver> Launcher<V> {
             length: partial.len() as u64,
         };
         // SAFETY: lengths are those of the buffers.
-        unsafe { self.run("total", Shape::new([1, 1], [THREADS, 1]), &arguments)? };
+        unsafe { self.run("total", Grid::new([1, 1], [THREADS, 1]), &arguments)? };
         Ok(self.fetch(&total)?[0])
     }
 
@@ -88,8 +88,8 @@ impl<V: Driver> Launcher<V> {
             block_length,
             columns: columns as u32,
         };
-        // SAFETY: one partial result a block; the matrix has `length` elements and a degree a row.
-        unsafe { self.run("largest", Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
+        // SAFETY: one partial result per block; the matrix has `length` elements and a degree per row.
+        unsafe { self.run("largest", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.fetch(&partial)?.into_iter().fold(0.0, f32::max))
     }
 
@@ -102,8 +102,8 @@ impl<V: Driver> Launcher<V> {
             length: buffer.len() as u64,
             block_length,
         };
-        // SAFETY: one partial sum a block; `length` is the buffer's.
-        unsafe { self.run("square_sums", Shape::new([blocks, 1], [THREADS, 1]), &arguments)? };
+        // SAFETY: one partial sum per block; `length` is the buffer's.
+        unsafe { self.run("square_sums", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.total(&partial)?.sqrt())
     }
 }

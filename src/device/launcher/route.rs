@@ -1,6 +1,6 @@
 //! Launches of `kernels/route.cu`.
 
-use super::{Buffer, Driver, Launcher, Shape, abi};
+use super::{Buffer, Driver, Grid, Launcher, abi};
 use crate::architecture::{Architecture, Layout};
 use crate::device::Routing;
 use harmonia_graph::error::{Error, Result};
@@ -53,10 +53,10 @@ impl<V: Driver> Launcher<V> {
             active: a.active as u32,
             embedding: a.embedding as u32,
         };
-        let mut shape = Shape::new([(a.features as u64).div_ceil(u64::from(warps)), 1], [32, warps]);
-        shape.shared_bytes = bytes as u32 * warps;
+        let mut grid = Grid::new([(a.features as u64).div_ceil(u64::from(warps)), 1], [32, warps]);
+        grid.shared_bytes = bytes as u32 * warps;
         // SAFETY: outputs hold d x m, parameters the whole layout, noise d x C; a warp has 2 C floats of shared memory.
-        unsafe { self.run("route_forward", shape, &arguments) }
+        unsafe { self.run("route_forward", grid, &arguments) }
     }
 
     pub(super) fn route_backward(
@@ -86,10 +86,10 @@ impl<V: Driver> Launcher<V> {
             active: a.active as u32,
             embedding: a.embedding as u32,
         };
-        let router = Shape::new([(a.embedding * a.experts) as u64, 1], [ROUTER_THREADS, 1]);
+        let router = Grid::new([(a.embedding * a.experts) as u64, 1], [ROUTER_THREADS, 1]);
         // SAFETY: gradient and parameters hold the whole layout, the routing d x m, noise d x C.
         unsafe {
-            self.run("route_backward_embeddings", Shape::flat(a.features * a.embedding), &arguments)?;
+            self.run("route_backward_embeddings", Grid::flat(a.features * a.embedding), &arguments)?;
             self.run("route_backward_router", router, &arguments)
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Three counts of bytes, from the smallest:
 //! - minimum: each operand of the op read once, each result written once;
-//! - perfect reuse: what the kernels move if caches keep all that is read again. More than the minimum: indices once a tile of
+//! - perfect reuse: what the kernels move if caches keep all that is read again. More than the minimum: indices once per tile of
 //!   columns, partial sums of blocks, sums that are cleared and then added to;
 //! - no reuse: every gathered state comes from memory, and rows that are read tile by tile move whole sectors of 32 bytes.
 //!
@@ -42,7 +42,7 @@ pub struct Problem {
     pub plan: Plan,
     /// Pieces of a response, at most over features.
     pub pieces: usize,
-    /// The model.
+    /// Sizes of the model, and where its parameters are.
     pub layout: Layout,
 }
 
@@ -96,9 +96,9 @@ pub struct Work {
     pub launches: usize,
     /// What it works on, over all launches: elements of n x d, parameters, logits.
     pub elements: f64,
-    /// Arithmetic.
+    /// Floating-point operations of all launches; a fused multiply-add is two.
     pub flops: f64,
-    /// Traffic.
+    /// Bytes of global memory of all launches.
     pub bytes: Bytes,
 }
 
@@ -107,7 +107,7 @@ pub fn step(problem: &Problem) -> Vec<Work> {
     let a = &problem.layout.architecture;
     let [n, d, t, outputs] = [problem.nodes, a.features, a.hops, a.outputs].map(|size| size as f64);
     let parameters = problem.layout.len() as f64;
-    let mut step = Step { problem, work: Vec::new() };
+    let mut step = StepTraffic { problem, work: Vec::new() };
     step.add("memset", parameters, 0.0, Bytes::extra(F * parameters));
     step.route_forward();
     step.add("hop_weights_forward", t * d, 5.0 * t * d, Bytes::streamed(2.0 * F * t * d));
@@ -159,12 +159,13 @@ pub fn step(problem: &Problem) -> Vec<Work> {
     step.work
 }
 
-struct Step<'a> {
+/// The launches of one training step, counted as they are added.
+struct StepTraffic<'a> {
     problem: &'a Problem,
     work: Vec<Work>,
 }
 
-impl Step<'_> {
+impl StepTraffic<'_> {
     /// One launch.
     fn add(&mut self, kernel: &'static str, elements: f64, flops: f64, bytes: Bytes) {
         match self.work.iter_mut().find(|work| work.kernel == kernel) {

@@ -1,10 +1,10 @@
 //! Class space: launches of `kernels/walk.cu`, one hop after the other in place.
 
-use super::inputs::{DeviceReach, DeviceWalk, DeviceWeights, LongRows, Walk};
+use super::inputs::{DeviceCsr, DeviceReach, DeviceWalk, DeviceWeights, LongRows};
 use super::project::{DeviceHops, padded};
 use super::propagate::half_scale;
 use super::reduce::partial_sums;
-use super::{Blocks, Buffer, DeviceInputs, Driver, Launcher, Shape, THREADS, abi, by_states, stretches};
+use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, THREADS, abi, by_states, stretches};
 use crate::architecture::Layout;
 use crate::config::States;
 use crate::plan::BatchSizes;
@@ -47,8 +47,8 @@ impl Lanes {
     }
 }
 
-/// What one step does: everything but the matrix. Pointers are null where the step has no use for them.
-struct Step {
+/// What one hop reads and writes beside the matrix. Pointers are null where the hop has no use for them.
+struct HopStep {
     next: *mut c_void,
     logits: *mut f32,
     added: *const c_void,
@@ -87,20 +87,20 @@ impl<V: Driver> Launcher<V> {
                     outputs: outputs as u32,
                     hops: hops.hops as u32,
                 };
-                let shape = Shape::flat(inputs.graphs() * outputs * 32);
+                let grid = Grid::flat(inputs.graphs() * outputs * 32);
                 // SAFETY: logits are graphs x L, states n x columns, weights n x T, and graph_ptr ends at n.
-                return unsafe { self.run(WEIGHTED[self.states as usize], shape, &arguments) };
+                return unsafe { self.run(WEIGHTED[self.states as usize], grid, &arguments) };
             }
         };
         for t in (1..hops.hops.saturating_sub(1)).rev() {
             let next = self.hop_at(hops, t);
             let state = self.hop_at(hops, t + 1).cast_const();
-            let step = Step { next, logits: null_mut(), added: next.cast_const(), state, bias: null() };
+            let step = HopStep { next, logits: null_mut(), added: next.cast_const(), state, bias: null() };
             self.step(&step, hops, walk, walk.matrix(), outputs)?;
         }
         let state = if hops.hops > 1 { self.hop_at(hops, 1).cast_const() } else { null() };
         let added = self.hop_at(hops, 0).cast_const();
-        self.step(&Step { next: null_mut(), logits, added, state, bias }, hops, walk, walk.matrix(), outputs)
+        self.step(&HopStep { next: null_mut(), logits, added, state, bias }, hops, walk, walk.matrix(), outputs)
     }
 
     pub(super) fn walk_backward(
@@ -147,10 +147,10 @@ impl<V: Driver> Launcher<V> {
             DeviceReach::Walk(walk) => {
                 start.inverse_degree = self.at(&walk.inverse_degree, 0);
                 // SAFETY: d_logits are n x L, degrees n, states n x columns.
-                unsafe { self.run(START[kind], Shape::flat(hops.rows * hops.width), &start)? };
+                unsafe { self.run(START[kind], Grid::flat(hops.rows * hops.width), &start)? };
                 for t in 1..hops.hops {
                     let (next, state) = (self.hop_at(hops, t), self.hop_at(hops, t - 1).cast_const());
-                    let step = Step { next, logits: null_mut(), added: null(), state, bias: null() };
+                    let step = HopStep { next, logits: null_mut(), added: null(), state, bias: null() };
                     self.step(&step, hops, walk, walk.transposed(), outputs)?;
                 }
                 Ok(())
@@ -159,9 +159,9 @@ impl<V: Driver> Launcher<V> {
                 check_weights(weights, hops)?;
                 start.node_weights = self.at(&weights.values, 0);
                 start.graph_of = self.at(&weights.graph_of, 0);
-                let shape = Shape::flat(hops.rows * hops.columns());
+                let grid = Grid::flat(hops.rows * hops.columns());
                 // SAFETY: d_logits are graphs x L, graph_of n numbers below graphs, weights n x T, states n x columns.
-                unsafe { self.run(WEIGHTED_START[kind], shape, &start) }
+                unsafe { self.run(WEIGHTED_START[kind], grid, &start) }
             }
         }
     }
@@ -174,10 +174,10 @@ impl<V: Driver> Launcher<V> {
     /// One step over all rows: short ones at once, long ones by segments.
     fn step(
         &self,
-        step: &Step,
+        step: &HopStep,
         hops: &DeviceHops<V>,
         walk: &DeviceWalk<V>,
-        matrix: &Walk<V>,
+        matrix: &DeviceCsr<V>,
         outputs: usize,
     ) -> Result<()> {
         let (rows, width) = (hops.rows, hops.width);
@@ -204,10 +204,10 @@ impl<V: Driver> Launcher<V> {
             entry_lanes: lanes.entries,
         };
         let kernel = lanes.kernels[self.states as usize];
-        let shape = |blocks| Shape::new([width.div_ceil(lanes.tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
+        let grid = |blocks| Grid::new([width.div_ceil(lanes.tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
         // SAFETY: states are n x columns, `width` of which belong to a hop, logits n x L; offsets end at col_idx, columns of the
         // matrix are below n (checked by `Graph`); a width that is a multiple of four keeps rows aligned for four.
-        unsafe { self.run(kernel, shape(blocks), &arguments)? };
+        unsafe { self.run(kernel, grid(blocks), &arguments)? };
         let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &matrix.long else { return Ok(()) };
         if step.state.is_null() {
             return Ok(());
@@ -227,8 +227,8 @@ impl<V: Driver> Launcher<V> {
         finish.step.sums = null_mut();
         // SAFETY: segments lie inside their rows and have `width` sums each; the rest as above.
         unsafe {
-            self.run(kernel, shape(blocks), &arguments)?;
-            self.run(LONG[self.states as usize], Shape::flat(long_rows.len() * width), &finish)
+            self.run(kernel, grid(blocks), &arguments)?;
+            self.run(LONG[self.states as usize], Grid::flat(long_rows.len() * width), &finish)
         }
     }
 
@@ -242,7 +242,7 @@ impl<V: Driver> Launcher<V> {
     }
 }
 
-/// Refuses logits of another number of rows: kernels write one a node, or one a graph.
+/// Refuses logits of another number of rows: kernels write one per node, or one per graph.
 fn check_logits<V: Driver>(length: usize, inputs: &DeviceInputs<V>, outputs: usize) -> Result<()> {
     let rows = match &inputs.reach {
         DeviceReach::Walk(_) => inputs.nodes,

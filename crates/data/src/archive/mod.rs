@@ -171,7 +171,7 @@ fn open_zip(path: &Path) -> Result<(Vec<String>, Vec<Member>, u64)> {
     if zip.len() > MOST_ENTRIES {
         return Err(Error::file(path, format!("expected at most {MOST_ENTRIES} members, found {}", zip.len())));
     }
-    let mut found = Vec::with_capacity(zip.len());
+    let mut members = Vec::with_capacity(zip.len());
     for index in 0..zip.len() {
         let entry = zip.by_index_raw(index).map_err(damaged)?;
         let raw_name = entry.name().map_err(damaged)?.into_owned();
@@ -204,15 +204,15 @@ fn open_zip(path: &Path) -> Result<(Vec<String>, Vec<Member>, u64)> {
         };
         let Some(start) = entry.data_start() else { return Err(refused("has no data")) };
         let (compressed, size, crc) = (entry.compressed_size(), entry.size(), entry.crc32());
-        found.push((name, Member { start, compressed, deflated, size, crc }));
+        members.push((name, Member { start, compressed, deflated, size, crc }));
     }
-    found.sort_by(|(a, _), (b, _)| a.cmp(b));
-    if let Some((name, _)) = found.windows(2).find(|pair| pair[0].0 == pair[1].0).and_then(|pair| pair.first()) {
+    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    if let Some((name, _)) = members.windows(2).find(|pair| pair[0].0 == pair[1].0).and_then(|pair| pair.first()) {
         return Err(Error::file(
             path,
             format!("expected distinct members, found `{name}` twice; fetch the file again"),
         ));
     }
-    let (names, members) = found.into_iter().unzip();
+    let (names, members) = members.into_iter().unzip();
     Ok((names, members, bytes))
 }

@@ -3,7 +3,7 @@
 //! The archives of TUDataset have no published checksum and may be packed anew; the tables inside them do not change, so
 //! the checksums are those of the tables. Read-me files are left out: a corrected one is no reason to refuse the data.
 
-use super::{Checks, Entry, Format, Layout, RemoteFile, Shape};
+use super::{Checks, Entry, FileLayout, Format, KnownSizes, RemoteFile};
 use harmonia_graph::dataset::Level;
 
 const TU_HOME: &str = "https://chrsmrrs.github.io/datasets/";
@@ -30,16 +30,16 @@ pub(super) const MUTAG: Entry = Entry {
         ]),
     }],
     layouts: &[
-        Layout::directory(
+        FileLayout::directory(
             "",
             &["MUTAG_A.txt", "MUTAG_graph_indicator.txt", "MUTAG_graph_labels.txt", "MUTAG_node_labels.txt"],
         ),
-        Layout::directory(
+        FileLayout::directory(
             "MUTAG",
             &["MUTAG_A.txt", "MUTAG_graph_indicator.txt", "MUTAG_graph_labels.txt", "MUTAG_node_labels.txt"],
         ),
     ],
-    shape: Shape { nodes: 3_371, edge_rows: 3_721, features: 7, classes: 2, graphs: 188 },
+    shape: KnownSizes { nodes: 3_371, edge_rows: 3_721, features: 7, classes: 2, graphs: 188 },
     notes: "nitroaromatic compounds, mutagenic or not",
 };
 
@@ -65,7 +65,7 @@ pub(super) const PROTEINS: Entry = Entry {
         ]),
     }],
     layouts: &[
-        Layout::directory(
+        FileLayout::directory(
             "",
             &[
                 "PROTEINS_A.txt",
@@ -74,7 +74,7 @@ pub(super) const PROTEINS: Entry = Entry {
                 "PROTEINS_node_labels.txt",
             ],
         ),
-        Layout::directory(
+        FileLayout::directory(
             "PROTEINS",
             &[
                 "PROTEINS_A.txt",
@@ -84,7 +84,7 @@ pub(super) const PROTEINS: Entry = Entry {
             ],
         ),
     ],
-    shape: Shape { nodes: 43_471, edge_rows: 81_044, features: 3, classes: 2, graphs: 1_113 },
+    shape: KnownSizes { nodes: 43_471, edge_rows: 81_044, features: 3, classes: 2, graphs: 1_113 },
     notes: "proteins, enzyme or not; nodes are secondary structure elements",
 };
 
@@ -109,10 +109,13 @@ pub(super) const DD: Entry = Entry {
         ]),
     }],
     layouts: &[
-        Layout::directory("", &["DD_A.txt", "DD_graph_indicator.txt", "DD_graph_labels.txt", "DD_node_labels.txt"]),
-        Layout::directory("DD", &["DD_A.txt", "DD_graph_indicator.txt", "DD_graph_labels.txt", "DD_node_labels.txt"]),
+        FileLayout::directory("", &["DD_A.txt", "DD_graph_indicator.txt", "DD_graph_labels.txt", "DD_node_labels.txt"]),
+        FileLayout::directory(
+            "DD",
+            &["DD_A.txt", "DD_graph_indicator.txt", "DD_graph_labels.txt", "DD_node_labels.txt"],
+        ),
     ],
-    shape: Shape { nodes: 334_925, edge_rows: 843_046, features: 89, classes: 2, graphs: 1_178 },
+    shape: KnownSizes { nodes: 334_925, edge_rows: 843_046, features: 89, classes: 2, graphs: 1_178 },
     notes: "proteins, enzyme or not; nodes are amino acids",
 };
 
@@ -139,16 +142,16 @@ pub(super) const AIDS: Entry = Entry {
         ]),
     }],
     layouts: &[
-        Layout::directory(
+        FileLayout::directory(
             "",
             &["AIDS_A.txt", "AIDS_graph_indicator.txt", "AIDS_graph_labels.txt", "AIDS_node_labels.txt"],
         ),
-        Layout::directory(
+        FileLayout::directory(
             "AIDS",
             &["AIDS_A.txt", "AIDS_graph_indicator.txt", "AIDS_graph_labels.txt", "AIDS_node_labels.txt"],
         ),
     ],
-    shape: Shape { nodes: 31_385, edge_rows: 32_390, features: 23, classes: 2, graphs: 2_000 },
+    shape: KnownSizes { nodes: 31_385, edge_rows: 32_390, features: 23, classes: 2, graphs: 2_000 },
     notes: "compounds, active against HIV or not; some graphs are disconnected",
 };
 
@@ -174,7 +177,7 @@ pub(super) const MUTAGENICITY: Entry = Entry {
         ]),
     }],
     layouts: &[
-        Layout::directory(
+        FileLayout::directory(
             "",
             &[
                 "Mutagenicity_A.txt",
@@ -183,7 +186,7 @@ pub(super) const MUTAGENICITY: Entry = Entry {
                 "Mutagenicity_node_labels.txt",
             ],
         ),
-        Layout::directory(
+        FileLayout::directory(
             "Mutagenicity",
             &[
                 "Mutagenicity_A.txt",
@@ -193,11 +196,11 @@ pub(super) const MUTAGENICITY: Entry = Entry {
             ],
         ),
     ],
-    shape: Shape { nodes: 131_488, edge_rows: 133_447, features: 14, classes: 2, graphs: 4_337 },
+    shape: KnownSizes { nodes: 131_488, edge_rows: 133_447, features: 14, classes: 2, graphs: 4_337 },
     notes: "compounds, mutagen or not; some graphs are disconnected",
 };
 
-// Heavy atoms and the bonds between them, counted in this very file: 30.89 and 34.07 a molecule. The paper's table says
+// Heavy atoms and the bonds between them, counted in this very file: 30.89 and 34.07 per molecule. The paper's table says
 // 30.42 and 32.56, which neither of two ways of counting gives.
 pub(super) const HERG_KARIM: Entry = Entry {
     name: "herg-karim",
@@ -218,7 +221,7 @@ pub(super) const HERG_KARIM: Entry = Entry {
             members: &[],
         },
     }],
-    layouts: &[Layout::file("herg_karim.csv")],
-    shape: Shape { nodes: 415_286, edge_rows: 458_063, features: 65, classes: 2, graphs: 13_445 },
+    layouts: &[FileLayout::file("herg_karim.csv")],
+    shape: KnownSizes { nodes: 415_286, edge_rows: 458_063, features: 65, classes: 2, graphs: 13_445 },
     notes: "molecules as SMILES strings, hERG channel blocker or not",
 };

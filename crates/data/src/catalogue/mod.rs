@@ -13,10 +13,10 @@ use harmonia_graph::error::{Error, Result, suggestion};
 /// What a dataset holds once it is read. Counts of the paper's tables; where those give averages over graphs, the
 /// totals behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct KnownSizes {
     /// Nodes of all graphs.
     pub nodes: u64,
-    /// Edges as the paper counts them: both directions of an edge for Cora and CiteSeer, one row an edge elsewhere.
+    /// Edges as the paper counts them: both directions of an edge for Cora and CiteSeer, one row per edge elsewhere.
     pub edge_rows: u64,
     /// Columns of X.
     pub features: u64,
@@ -82,7 +82,7 @@ impl RemoteFile {
 
 /// Other files that serve as well as the downloaded ones, such as an extracted archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct FileLayout {
     /// What the reader is handed: a directory below the searched one, or "" for the searched one itself. With
     /// `is_file` it is the only file.
     pub root: &'static str,
@@ -92,15 +92,15 @@ pub struct Layout {
     pub files: &'static [&'static str],
 }
 
-impl Layout {
+impl FileLayout {
     /// A directory with `files`.
-    pub const fn directory(root: &'static str, files: &'static [&'static str]) -> Layout {
-        Layout { root, is_file: false, files }
+    pub const fn directory(root: &'static str, files: &'static [&'static str]) -> FileLayout {
+        FileLayout { root, is_file: false, files }
     }
 
     /// A single file.
-    pub const fn file(name: &'static str) -> Layout {
-        Layout { root: name, is_file: true, files: &[] }
+    pub const fn file(name: &'static str) -> FileLayout {
+        FileLayout { root: name, is_file: true, files: &[] }
     }
 }
 
@@ -124,9 +124,9 @@ pub struct Entry {
     /// What is downloaded.
     pub files: &'static [RemoteFile],
     /// What counts as present too.
-    pub layouts: &'static [Layout],
+    pub layouts: &'static [FileLayout],
     /// What it holds.
-    pub shape: Shape,
+    pub shape: KnownSizes,
     /// What a user should know before choosing it.
     pub notes: &'static str,
 }

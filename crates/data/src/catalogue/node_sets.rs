@@ -2,7 +2,7 @@
 //!
 //! Checksums of Planetoid and Tolokers are those of the files in the repositories that publish them.
 
-use super::{Checks, Entry, Format, Layout, RemoteFile, Shape};
+use super::{Checks, Entry, FileLayout, Format, KnownSizes, RemoteFile};
 use harmonia_graph::dataset::Level;
 
 const PLANETOID_LICENCE: &str = "not stated (the repository that publishes it: MIT)";
@@ -66,7 +66,7 @@ pub(super) const CORA: Entry = Entry {
         ),
     ],
     layouts: &[],
-    shape: Shape { nodes: 2_708, edge_rows: 10_556, features: 1_433, classes: 7, graphs: 1 },
+    shape: KnownSizes { nodes: 2_708, edge_rows: 10_556, features: 1_433, classes: 7, graphs: 1 },
     notes: "citations between papers; public split; edge rows count both directions",
 };
 
@@ -129,7 +129,7 @@ pub(super) const CITESEER: Entry = Entry {
         ),
     ],
     layouts: &[],
-    shape: Shape { nodes: 3_327, edge_rows: 9_104, features: 3_703, classes: 6, graphs: 1 },
+    shape: KnownSizes { nodes: 3_327, edge_rows: 9_104, features: 3_703, classes: 6, graphs: 1 },
     notes: "citations between papers; public split; edge rows count both directions; 15 nodes without features",
 };
 
@@ -149,7 +149,7 @@ pub(super) const TOLOKERS: Entry = Entry {
         checks: Checks::sha256("dacf3ac94cec53d03cd2adb5255c08b33dee1656c33ca8164a464bd9450a1667"),
     }],
     layouts: &[],
-    shape: Shape { nodes: 11_758, edge_rows: 519_000, features: 10, classes: 2, graphs: 1 },
+    shape: KnownSizes { nodes: 11_758, edge_rows: 519_000, features: 10, classes: 2, graphs: 1 },
     notes: "workers of a crowdsourcing platform; 10 splits of its own",
 };
 
@@ -168,7 +168,7 @@ pub(super) const OGBN_ARXIV: Entry = Entry {
         approximate: true,
         checks: Checks::NONE,
     }],
-    layouts: &[Layout::directory(
+    layouts: &[FileLayout::directory(
         "",
         &[
             "raw/edge.csv.gz",
@@ -181,7 +181,7 @@ pub(super) const OGBN_ARXIV: Entry = Entry {
             "split/time/test.csv.gz",
         ],
     )],
-    shape: Shape { nodes: 169_343, edge_rows: 1_166_243, features: 128, classes: 40, graphs: 1 },
+    shape: KnownSizes { nodes: 169_343, edge_rows: 1_166_243, features: 128, classes: 40, graphs: 1 },
     notes: "citations between arXiv papers, directed; split by year",
 };
 
@@ -207,8 +207,8 @@ pub(super) const IGB_SMALL: Entry = Entry {
         approximate: true,
         checks: Checks::md5("6781c699723529902ace0a95cafe6fe4"),
     }],
-    layouts: &[Layout::directory("", IGB_FILES), Layout::directory("small", IGB_FILES)],
-    shape: Shape { nodes: 1_000_000, edge_rows: 12_070_502, features: 1_024, classes: 19, graphs: 1 },
+    layouts: &[FileLayout::directory("", IGB_FILES), FileLayout::directory("small", IGB_FILES)],
+    shape: KnownSizes { nodes: 1_000_000, edge_rows: 12_070_502, features: 1_024, classes: 19, graphs: 1 },
     notes: "citations between papers, directed; features are embeddings of the text",
 };
 
@@ -228,7 +228,7 @@ pub(super) const OGBN_PRODUCTS: Entry = Entry {
         approximate: true,
         checks: Checks::NONE,
     }],
-    layouts: &[Layout::directory(
+    layouts: &[FileLayout::directory(
         "",
         &[
             "raw/edge.csv.gz",
@@ -241,8 +241,8 @@ pub(super) const OGBN_PRODUCTS: Entry = Entry {
             "split/sales_ranking/test.csv.gz",
         ],
     )],
-    shape: Shape { nodes: 2_449_029, edge_rows: 61_859_140, features: 100, classes: 47, graphs: 1 },
-    notes: "products bought together; split by sales rank; one row an edge",
+    shape: KnownSizes { nodes: 2_449_029, edge_rows: 61_859_140, features: 100, classes: 47, graphs: 1 },
+    notes: "products bought together; split by sales rank; one row per edge",
 };
 
 const fn planetoid(path: &'static str, url: &'static str, bytes: u64, sha256: &'static str) -> RemoteFile {

@@ -20,7 +20,7 @@ const MAX_RECORD: u64 = 4096;
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FileCheck {
     /// Every known checksum holds, and there is at least one.
     Matches,
     /// No checksum is known.
@@ -38,20 +38,20 @@ pub enum Verdict {
 
 /// One file that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedFile {
     /// The file.
     pub path: PathBuf,
     /// Its SHA-256.
     pub sha256: String,
     /// Whether it is what it should be.
-    pub verdict: Verdict,
+    pub verdict: FileCheck,
 }
 
 /// Hashes the files of `entry` that are in `directory` again. Files that are missing are not in the answer.
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn verify(entry: &Entry, directory: &Path, stop: &Stop) -> Result<Vec<Verified>> {
+pub fn verify(entry: &Entry, directory: &Path, stop: &Stop) -> Result<Vec<VerifiedFile>> {
     let paths = match find_raw(entry, directory) {
         Some(raw) => raw.files,
         None => entry.files.iter().map(|file| target(entry, directory, file)).filter(|path| path.is_file()).collect(),
@@ -59,7 +59,7 @@ pub fn verify(entry: &Entry, directory: &Path, stop: &Stop) -> Result<Vec<Verifi
     let verified = paths.into_iter().map(|path| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let (sha256, verdict) = check(&path, &name, &known(entry, &name), &record_path(&path), stop, &|_, _| ())?;
-        Ok(Verified { path, sha256, verdict })
+        Ok(VerifiedFile { path, sha256, verdict })
     });
     verified.collect()
 }
@@ -81,7 +81,7 @@ pub(super) fn check(
     record: &Path,
     stop: &Stop,
     progress: &dyn Fn(u64, u64),
-) -> Result<(String, Verdict)> {
+) -> Result<(String, FileCheck)> {
     let (sha256, md5) = digests(path, checks.md5.is_some(), stop, progress)?;
     let recorded = read_record(record)?;
     let compared =
@@ -101,11 +101,11 @@ pub(super) fn check(
         return Ok((sha256, verdict));
     }
     let is_known = compared.iter().any(|(_, expected, _)| expected.is_some()) || !checks.members.is_empty();
-    Ok((sha256.clone(), if is_known { Verdict::Matches } else { Verdict::Unknown }))
+    Ok((sha256.clone(), if is_known { FileCheck::Matches } else { FileCheck::Unknown }))
 }
 
-fn differs(what: impl Into<String>, expected: impl Into<String>, found: impl Into<String>) -> Verdict {
-    Verdict::Differs { what: what.into(), expected: expected.into(), found: found.into() }
+fn differs(what: impl Into<String>, expected: impl Into<String>, found: impl Into<String>) -> FileCheck {
+    FileCheck::Differs { what: what.into(), expected: expected.into(), found: found.into() }
 }
 
 /// SHA-256 and, if wanted, MD5 of a file, in one pass.
@@ -129,7 +129,7 @@ fn digests(path: &Path, with_md5: bool, stop: &Stop, progress: &dyn Fn(u64, u64)
 }
 
 /// `Some` when the content cannot be what the name says.
-fn kind(path: &Path, name: &str) -> Result<Option<Verdict>> {
+fn kind(path: &Path, name: &str) -> Result<Option<FileCheck>> {
     let (what, magic): (&str, &[u8]) = match name.rsplit('.').next() {
         Some("zip") => ("a zip archive", b"PK"),
         Some("npz") => ("a .npz archive", b"PK"),
@@ -140,8 +140,8 @@ fn kind(path: &Path, name: &str) -> Result<Option<Verdict>> {
     let file = File::open(path).map_err(Error::io("read", path))?;
     file.take(16).read_to_end(&mut start).map_err(Error::io("read", path))?;
     if !start.starts_with(magic) {
-        let found = format!("a file that begins with `{}`", start.escape_ascii());
-        return Ok(Some(differs("its content", what, found)));
+        let beginning = format!("a file that begins with `{}`", start.escape_ascii());
+        return Ok(Some(differs("its content", what, beginning)));
     }
     if magic != b"PK" {
         return Ok(None);
@@ -161,7 +161,7 @@ fn open_zip(path: &Path) -> Result<std::result::Result<Zip, zip::result::ZipErro
 }
 
 /// The first member whose content is not what is known, or that is missing.
-fn wrong_member(path: &Path, members: &[(&str, &str)]) -> Result<Option<Verdict>> {
+fn wrong_member(path: &Path, members: &[(&str, &str)]) -> Result<Option<FileCheck>> {
     if members.is_empty() {
         return Ok(None);
     }
@@ -179,13 +179,13 @@ fn wrong_member(path: &Path, members: &[(&str, &str)]) -> Result<Option<Verdict>
                 continue;
             }
             seen = true;
-            let found = match archive.by_index(index) {
+            let digest = match archive.by_index(index) {
                 Ok(content) => member_digest(content, most),
                 Err(error) => return Ok(damaged(&error)),
             };
-            match found {
-                Ok(found) if found == *expected => {}
-                Ok(found) => return Ok(Some(differs(format!("SHA-256 of its member {member}"), *expected, found))),
+            match digest {
+                Ok(digest) if digest == *expected => {}
+                Ok(digest) => return Ok(Some(differs(format!("SHA-256 of its member {member}"), *expected, digest))),
                 Err(error) => return Ok(damaged(&error)),
             }
         }

@@ -9,7 +9,7 @@ mod lock;
 mod partial;
 mod transfer;
 
-pub use checks::{Verdict, Verified, verify};
+pub use checks::{FileCheck, VerifiedFile, verify};
 
 use crate::catalogue::{Entry, RemoteFile};
 use crate::locate::{DATA_VARIABLE, Raw, find_raw, missing_files, target};
@@ -19,7 +19,7 @@ use harmonia_graph::units::bytes as size;
 use std::fmt::Write as _;
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::path::Path;
-use transfer::{Failure, Job, Limits};
+use transfer::{Failure, FileRequest, TransferLimits};
 
 /// What the user allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum Stage {
 
 /// How far a file has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress<'a> {
+pub struct Transfer<'a> {
     /// Name of the file.
     pub file: &'a str,
     /// What is being done.
@@ -69,18 +69,18 @@ pub fn fetch(
     directory: &Path,
     access: &Access,
     stop: &Stop,
-    progress: &dyn Fn(Progress<'_>),
+    progress: &dyn Fn(Transfer<'_>),
 ) -> Result<Raw> {
-    fetch_within(entry, directory, access, &Limits::default(), stop, progress)
+    fetch_within(entry, directory, access, &TransferLimits::default(), stop, progress)
 }
 
 fn fetch_within(
     entry: &Entry,
     directory: &Path,
     access: &Access,
-    limits: &Limits,
+    limits: &TransferLimits,
     stop: &Stop,
-    progress: &dyn Fn(Progress<'_>),
+    progress: &dyn Fn(Transfer<'_>),
 ) -> Result<Raw> {
     let mirror = access.mirror.as_deref().map(checked_mirror).transpose()?;
     if let Some(raw) = find_raw(entry, directory) {
@@ -104,16 +104,16 @@ struct Fetch<'a> {
     directory: &'a Path,
     file: &'a RemoteFile,
     mirror: Option<&'a str>,
-    limits: &'a Limits,
+    limits: &'a TransferLimits,
     agent: &'a ureq::Agent,
     stop: &'a Stop,
-    progress: &'a dyn Fn(Progress<'_>),
+    progress: &'a dyn Fn(Transfer<'_>),
 }
 
 fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
     let Fetch { entry, directory, file, .. } = *fetch;
     let target = target(entry, directory, file);
-    let report = |stage, done, total| (fetch.progress)(Progress { file: file.file_name(), stage, done, total });
+    let report = |stage, done, total| (fetch.progress)(Transfer { file: file.file_name(), stage, done, total });
     let unwritable = |action, path: &Path, error| local_failure(fetch, action, path, error);
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| unwritable("create directory", parent, error))?;
@@ -129,9 +129,9 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
     }
 
     let url = address(entry, file, fetch.mirror);
-    let job = Job { url: &url, part: partial::part_path(&target), file, stop: fetch.stop };
-    transfer::download(fetch.agent, &job, fetch.limits, &report).map_err(|failure| match failure {
-        Failure::Local(error) => unwritable("write", &job.part, error),
+    let request = FileRequest { url: &url, part: partial::part_path(&target), file, stop: fetch.stop };
+    transfer::download(fetch.agent, &request, fetch.limits, &report).map_err(|failure| match failure {
+        Failure::Local(error) => unwritable("write", &request.part, error),
         Failure::Cancelled => Error::Cancelled,
         Failure::Remote(reason) => Error::file(
             &target,
@@ -141,9 +141,9 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
 
     let record = checks::record_path(&target);
     let check = |done, total| report(Stage::Check, done, Some(total));
-    let (sha256, verdict) = checks::check(&job.part, file.path, &file.checks, &record, fetch.stop, &check)?;
-    if let Verdict::Differs { what, expected, found } = verdict {
-        partial::discard(&job.part).map_err(Error::io("remove", &job.part))?;
+    let (sha256, verdict) = checks::check(&request.part, file.path, &file.checks, &record, fetch.stop, &check)?;
+    if let FileCheck::Differs { what, expected, found } = verdict {
+        partial::discard(&request.part).map_err(Error::io("remove", &request.part))?;
         return Err(Error::file(
             &target,
             format!(
@@ -162,7 +162,7 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
     if file.checks.sha256.is_none() && !record.is_file() {
         checks::write_record(&record, file.file_name(), &sha256)?;
     }
-    partial::put_in_place(&job.part, &target).map_err(|error| unwritable("write", &target, error))?;
+    partial::put_in_place(&request.part, &target).map_err(|error| unwritable("write", &target, error))?;
     drop(lock);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! A small HTTP server on the loopback address that misbehaves as told, and entries that point at it.
 //!
-//! It answers a bounded number of requests, one a connection, and stops when it is dropped.
+//! It answers a bounded number of requests, one per connection, and stops when it is dropped.
 
-use crate::catalogue::{Checks, Entry, RemoteFile, Shape};
+use crate::catalogue::{Checks, Entry, KnownSizes, RemoteFile};
 use crate::formats::Format;
 use harmonia_graph::dataset::Level;
 use std::io::{BufRead, BufReader, Write};
@@ -182,7 +182,7 @@ pub(crate) fn entry_of(files: Vec<RemoteFile>) -> Entry {
         home: "https://example.org",
         files: Box::leak(files.into_boxed_slice()),
         layouts: &[],
-        shape: Shape { nodes: 1, edge_rows: 1, features: 1, classes: 2, graphs: 1 },
+        shape: KnownSizes { nodes: 1, edge_rows: 1, features: 1, classes: 2, graphs: 1 },
         notes: "for tests",
     }
 }

@@ -22,7 +22,7 @@ const MAX_RESTARTS: u32 = 2;
 const PIECE: usize = 128 << 10;
 
 /// How long to wait for what.
-pub(super) struct Limits {
+pub(super) struct TransferLimits {
     pub connect: Duration,
     /// Without a single byte.
     pub stall: Duration,
@@ -32,22 +32,22 @@ pub(super) struct Limits {
     pub proxies: bool,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Default for TransferLimits {
+    fn default() -> TransferLimits {
         let seconds = Duration::from_secs;
-        Limits { connect: seconds(30), stall: seconds(60), back_off: seconds(1), proxies: true }
+        TransferLimits { connect: seconds(30), stall: seconds(60), back_off: seconds(1), proxies: true }
     }
 }
 
-/// What to transfer.
-pub(super) struct Job<'a> {
+/// One file to fetch: from where, and into which partial file.
+pub(super) struct FileRequest<'a> {
     pub url: &'a str,
     pub part: PathBuf,
     pub file: &'a RemoteFile,
     pub stop: &'a Stop,
 }
 
-impl Job<'_> {
+impl FileRequest<'_> {
     /// Bytes beyond which this cannot be the file.
     fn most(&self) -> u64 {
         self.file.bytes.saturating_mul(4).saturating_add(64 << 20)
@@ -83,7 +83,7 @@ impl Stopped {
 type Report<'a> = &'a dyn Fn(Stage, u64, Option<u64>);
 
 /// A client for one or more transfers.
-pub(super) fn agent(limits: &Limits) -> ureq::Agent {
+pub(super) fn agent(limits: &TransferLimits) -> ureq::Agent {
     let config = ureq::Agent::config_builder()
         .user_agent(concat!("harmonia/", env!("CARGO_PKG_VERSION")))
         // Compression on the way would make lengths and ranges count other bytes than those on disk.
@@ -98,23 +98,28 @@ pub(super) fn agent(limits: &Limits) -> ureq::Agent {
     config.build().new_agent()
 }
 
-/// Transfers until `job.part` is complete.
-pub(super) fn download(agent: &ureq::Agent, job: &Job<'_>, limits: &Limits, report: Report<'_>) -> Result<(), Failure> {
+/// Transfers until `request.part` is complete.
+pub(super) fn download(
+    agent: &ureq::Agent,
+    request: &FileRequest<'_>,
+    limits: &TransferLimits,
+    report: Report<'_>,
+) -> Result<(), Failure> {
     let (mut failures, mut restarts) = (0, 0);
     loop {
-        let before = length(&job.part);
-        match attempt(agent, job, report) {
+        let before = length(&request.part);
+        match attempt(agent, request, report) {
             Ok(()) => return Ok(()),
             Err(Stopped::Final(failure)) => return Err(failure),
             Err(Stopped::StartOver) if restarts < MAX_RESTARTS => {
                 restarts += 1;
-                discard(&job.part).map_err(Failure::Local)?;
+                discard(&request.part).map_err(Failure::Local)?;
             }
             Err(Stopped::StartOver) => {
                 return Err(Failure::Remote("the server sends ranges that do not fit what was asked".into()));
             }
             Err(Stopped::Transient(reason)) => {
-                let kept = length(&job.part);
+                let kept = length(&request.part);
                 failures = if kept.saturating_sub(before) >= GOOD_PIECE { 1 } else { failures + 1 };
                 if failures > RETRIES {
                     let kept = match kept {
@@ -124,7 +129,7 @@ pub(super) fn download(agent: &ureq::Agent, job: &Job<'_>, limits: &Limits, repo
                     return Err(Failure::Remote(format!("{reason}, after {RETRIES} retries{kept}")));
                 }
                 report(Stage::Retry, kept, None);
-                pause(limits.back_off * 2u32.pow(failures - 1), job.stop)?;
+                pause(limits.back_off * 2u32.pow(failures - 1), request.stop)?;
             }
         }
     }
@@ -140,28 +145,28 @@ fn pause(time: Duration, stop: &Stop) -> Result<(), Failure> {
     Ok(())
 }
 
-fn attempt(agent: &ureq::Agent, job: &Job<'_>, report: Report<'_>) -> Result<(), Stopped> {
-    let (kept, version) = resumable(&job.part, job.url);
+fn attempt(agent: &ureq::Agent, request: &FileRequest<'_>, report: Report<'_>) -> Result<(), Stopped> {
+    let (kept, version) = resumable(&request.part, request.url);
     if kept > 0 && version.total == Some(kept) {
         return Ok(());
     }
     // What began encrypted stays so, through redirects too.
-    let encrypted = job.url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-    let mut request = agent.get(job.url).config().https_only(encrypted).build();
+    let encrypted = request.url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+    let mut get = agent.get(request.url).config().https_only(encrypted).build();
     if let Some(validator) = version.validator().filter(|_| kept > 0) {
-        request = request.header(header::RANGE, format!("bytes={kept}-")).header(header::IF_RANGE, validator);
+        get = get.header(header::RANGE, format!("bytes={kept}-")).header(header::IF_RANGE, validator);
     }
-    let mut response = request.call().map_err(unreachable)?;
-    let (start, version) = accept(&response, job, kept, &version)?;
+    let mut response = get.call().map_err(unreachable)?;
+    let (start, version) = accept(&response, request, kept, &version)?;
 
     let local = |error| Stopped::Final(Failure::Local(error));
     let mut part = if start == 0 {
-        let part = File::create(&job.part).map_err(local)?;
+        let part = File::create(&request.part).map_err(local)?;
         // Before the first byte: the description never belongs to another version than the bytes do.
-        describe(&job.part, &version).map_err(local)?;
+        describe(&request.part, &version).map_err(local)?;
         part
     } else {
-        File::options().append(true).open(&job.part).map_err(local)?
+        File::options().append(true).open(&request.part).map_err(local)?
     };
     let mut body = response.body_mut().as_reader();
     let (mut done, mut piece) = (start, vec![0; PIECE]);
@@ -170,17 +175,17 @@ fn attempt(agent: &ureq::Agent, job: &Job<'_>, report: Report<'_>) -> Result<(),
         let read = body.read(&mut piece).map_err(|error| Stopped::Transient(interrupted(&error, done, &version)))?;
         let Some(bytes) = piece.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
         done += read as u64;
-        if done > version.total.unwrap_or(job.most()) {
-            discard(&job.part).map_err(local)?;
+        if done > version.total.unwrap_or(request.most()) {
+            discard(&request.part).map_err(local)?;
             return Err(Stopped::remote(format!("it sends more than {} bytes", done - read as u64)));
         }
         part.write_all(bytes).map_err(local)?;
         report(Stage::Download, done, version.total);
-        if job.stop.asked() {
+        if request.stop.asked() {
             return Err(Stopped::Final(Failure::Cancelled));
         }
     }
-    let promised = version.total.or(Some(job.file.bytes).filter(|_| !job.file.approximate));
+    let promised = version.total.or(Some(request.file.bytes).filter(|_| !request.file.approximate));
     if promised.is_some_and(|total| done < total) {
         return Err(Stopped::Transient(interrupted(&"the connection was closed", done, &version)));
     }
@@ -188,13 +193,18 @@ fn attempt(agent: &ureq::Agent, job: &Job<'_>, report: Report<'_>) -> Result<(),
 }
 
 /// Where the body of `response` starts in the file, and the version it belongs to.
-fn accept<B>(response: &Response<B>, job: &Job<'_>, kept: u64, version: &Version) -> Result<(u64, Version), Stopped> {
+fn accept<B>(
+    response: &Response<B>,
+    request: &FileRequest<'_>,
+    kept: u64,
+    version: &Version,
+) -> Result<(u64, Version), Stopped> {
     let (status, headers) = (response.status(), response.headers());
     if text(headers, header::CONTENT_ENCODING).is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Stopped::remote("it sends compressed bytes although none were asked for"));
     }
     let answer = Version {
-        url: without_password(job.url),
+        url: without_password(request.url),
         etag: text(headers, header::ETAG),
         last_modified: text(headers, header::LAST_MODIFIED),
         total: text(headers, header::CONTENT_LENGTH).and_then(|length| length.parse().ok()),
@@ -224,8 +234,8 @@ fn accept<B>(response: &Response<B>, job: &Job<'_>, kept: u64, version: &Version
         _ if status.is_server_error() => return Err(Stopped::Transient(format!("the server answers {status}"))),
         _ => return Err(Stopped::remote(format!("the server answers {status}"))),
     };
-    if let Some(total) = answer.total.filter(|&total| total > job.most()) {
-        let expected = size(job.file.bytes);
+    if let Some(total) = answer.total.filter(|&total| total > request.most()) {
+        let expected = size(request.file.bytes);
         return Err(Stopped::remote(format!("it announces {}, expected about {expected}", size(total))));
     }
     Ok((start, answer))

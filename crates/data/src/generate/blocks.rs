@@ -1,6 +1,6 @@
 //! Long tables in bounded memory: blocks of rows are made in parallel and handed on in order.
 //!
-//! Invariant: what is handed on does not depend on the number of threads; at most [`AHEAD`] blocks a thread are held.
+//! Invariant: what is handed on does not depend on the number of threads; at most [`AHEAD`] blocks per thread are held.
 
 use harmonia_graph::error::Result;
 use harmonia_graph::stop::Stop;

@@ -71,7 +71,7 @@ impl Communities {
         let stream = Stream::new(seed, Purpose::GenerateCommunities, 0);
         let weight = |z: usize| 1.0 - UNEVENNESS + 2.0 * UNEVENNESS * stream.uniform(z as u64);
         let total: f64 = (0..classes).map(weight).sum();
-        // Two nodes a class and weights no more than twice apart: rounding leaves a node for each.
+        // Two nodes per class and weights no more than twice apart: rounding leaves a node for each.
         let mut starts = vec![0];
         let mut before = 0.0;
         for z in 0..classes {

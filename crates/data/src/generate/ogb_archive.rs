@@ -33,7 +33,7 @@ const LEVEL: u32 = 1;
 
 /// Names inside the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct ArchiveNames {
     /// Top folder: `products` for ogbn-products.
     pub folder: String,
     /// How the dataset is split: `sales_ranking`, `time`, `random`.
@@ -44,20 +44,20 @@ pub struct Layout {
     pub class_title: String,
 }
 
-impl Layout {
+impl ArchiveNames {
     /// Names as those of the dataset `name`; a dataset OGB does not have gets its own name and a random split.
-    pub fn of(name: &str) -> Layout {
-        let layout = |folder: &str, scheme: &str, class_file: &str, class_title: &str| Layout {
+    pub fn of(name: &str) -> ArchiveNames {
+        let names = |folder: &str, scheme: &str, class_file: &str, class_title: &str| ArchiveNames {
             folder: folder.to_string(),
             scheme: scheme.to_string(),
             class_file: class_file.to_string(),
             class_title: class_title.to_string(),
         };
         match name.to_ascii_lowercase().as_str() {
-            "ogbn-products" => layout("products", "sales_ranking", "productcategory", "product category"),
+            "ogbn-products" => names("products", "sales_ranking", "productcategory", "product category"),
             // The spelling is upstream's.
-            "ogbn-arxiv" => layout("arxiv", "time", "arxivcategeory", "arxiv category"),
-            other => layout(other, "random", "class", "class"),
+            "ogbn-arxiv" => names("arxiv", "time", "arxivcategeory", "arxiv category"),
+            other => names(other, "random", "class", "class"),
         }
     }
 
@@ -80,12 +80,12 @@ impl Layout {
 ///
 /// # Errors
 /// Tables that do not fit together, names that are no file names, or a full disk; nothing is left behind.
-pub fn write(path: &Path, layout: &Layout, tables: &Tables, watch: &Watch) -> Result<()> {
-    layout.check()?;
+pub fn write(path: &Path, names: &ArchiveNames, tables: &Tables, watch: &Watch) -> Result<()> {
+    names.check()?;
     tables.check()?;
     beside::file(path, |file| {
         let zip = ZipWriter::new(BufWriter::with_capacity(BLOCK_BYTES, file));
-        let mut archive = Archive { zip, path, layout, watch };
+        let mut archive = Archive { zip, path, names, watch };
         if let Err(error) = archive.all(tables) {
             // Dropping it would try to write the end of the archive, and complain on stderr when that fails as well.
             std::mem::forget(archive);
@@ -100,7 +100,7 @@ pub fn write(path: &Path, layout: &Layout, tables: &Tables, watch: &Watch) -> Re
 struct Archive<'a> {
     zip: ZipWriter<BufWriter<&'a mut File>>,
     path: &'a Path,
-    layout: &'a Layout,
+    names: &'a ArchiveNames,
     watch: &'a Watch<'a>,
 }
 
@@ -108,7 +108,7 @@ impl Archive<'_> {
     fn all(&mut self, tables: &Tables) -> Result<()> {
         let (nodes, features) = (tables.nodes(), tables.features);
         self.start("RELEASE_v1.txt")?;
-        self.put(format!("# {}, written by harmonia in the layout of OGB\n\n### v1\n", self.layout.folder).as_bytes())?;
+        self.put(format!("# {}, written by harmonia in the layout of OGB\n\n### v1\n", self.names.folder).as_bytes())?;
 
         self.table("raw/edge.csv.gz", tables.edges.len(), BLOCK_BYTES / ROW_BYTES, |rows, text| {
             let mut digits = itoa::Buffer::new();
@@ -141,11 +141,11 @@ impl Archive<'_> {
 
         let split = tables.split;
         for (part, ids) in [("train", &split.train), ("valid", &split.valid), ("test", &split.test)] {
-            self.integers(&format!("split/{}/{part}.csv.gz", self.layout.scheme), ids)?;
+            self.integers(&format!("split/{}/{part}.csv.gz", self.names.scheme), ids)?;
         }
-        let title = self.layout.class_title.clone();
+        let title = self.names.class_title.clone();
         self.table(
-            &format!("mapping/labelidx2{}.csv.gz", self.layout.class_file),
+            &format!("mapping/labelidx2{}.csv.gz", self.names.class_file),
             tables.classes,
             usize::MAX,
             |rows, text| {
@@ -198,7 +198,7 @@ impl Archive<'_> {
             .compression_method(CompressionMethod::Stored)
             .large_file(true)
             .unix_permissions(0o644);
-        let name = format!("{}/{member}", self.layout.folder);
+        let name = format!("{}/{member}", self.names.folder);
         self.zip.start_file(name, options).map_err(|error| zip_error(self.path, error))
     }
 

@@ -87,7 +87,7 @@ fn labels_are_those_of_the_definition() {
         let (mut same, mut right) = (0, 0);
         for i in 0..nodes {
             let score = |class: usize| scores[i * classes + class] / f64::sqrt(lengths[class]);
-            // Two numbers a block: an odd number of classes leaves one unused.
+            // Two numbers per block: an odd number of classes leaves one unused.
             let uniform = |class: usize| stream.uniform((i * classes.next_multiple_of(2) + class) as u64);
             let noisy = |class: usize| score(class) - planted.temperature * (-uniform(class).ln()).ln();
             let best = |value: &dyn Fn(usize) -> f64| {

@@ -1,4 +1,4 @@
-//! Tables of molecules as SMILES strings (hERG-Karim and any CSV or TSV like it): one graph a row.
+//! Tables of molecules as SMILES strings (hERG-Karim and any CSV or TSV like it): one graph per row.
 //!
 //! Nodes are the heavy atoms, edges the bonds, X the 65 columns of [`FEATURE_NAMES`]. A row whose SMILES cannot be
 //! read is left out and reported as [`Skipped`]; the order of the others is that of the file, whatever the number of
@@ -26,7 +26,7 @@ const MOST_CLASSES: usize = 1000;
 
 /// Which columns to read; a name that is not given is guessed from the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns {
+pub struct SmilesColumns {
     /// Column of SMILES strings; guessed: smiles, Drug or molecule.
     pub smiles: Option<String>,
     /// Column of labels; guessed: Y, label, target or activity.
@@ -48,7 +48,13 @@ pub struct Skipped {
 ///
 /// # Errors
 /// As [`load`], or the store cannot be written; nothing is left behind.
-pub fn convert(input: &Path, target: &Path, common: &Common, columns: &Columns, watch: &Watch) -> Result<Converted> {
+pub fn convert(
+    input: &Path,
+    target: &Path,
+    common: &Common,
+    columns: &SmilesColumns,
+    watch: &Watch,
+) -> Result<Converted> {
     let (dataset, skipped) = load(&common.name, &molecules(input)?, columns)?;
     conversion::write(dataset, target, common, watch)?;
     let place = |row: &Skipped| format!("{}: line {}: `{}`: {}", input.display(), row.line, row.smiles, row.reason);
@@ -61,7 +67,7 @@ pub fn convert(input: &Path, target: &Path, common: &Common, columns: &Columns, 
 /// # Errors
 /// The file is missing or not such a table, a label is not a number, there are fewer than two classes, or no row can
 /// be read.
-pub fn load(name: &str, path: &Path, columns: &Columns) -> Result<(Dataset, Vec<Skipped>)> {
+pub fn load(name: &str, path: &Path, columns: &SmilesColumns) -> Result<(Dataset, Vec<Skipped>)> {
     let rows = table::read(path, &files::read(path)?, columns)?;
     let parsed: Vec<std::result::Result<Molecule, String>> = rows
         .par_iter()

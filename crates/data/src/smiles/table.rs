@@ -2,7 +2,7 @@
 //!
 //! Gives one [`Row`] a line of data, in the order of the file, with the line it starts on.
 
-use super::Columns;
+use super::SmilesColumns;
 use csv::{ByteRecord, ReaderBuilder};
 use harmonia_graph::error::{Error, Result, one_line, suggestion};
 use std::path::Path;
@@ -15,7 +15,7 @@ const MISSING: [&str; 4] = ["", "nan", "na", "null"];
 
 /// One line of data.
 #[derive(Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct MoleculeRow {
     /// Counted from 1.
     pub line: usize,
     pub smiles: String,
@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub label: Option<f64>,
 }
 
-pub(super) fn read(path: &Path, bytes: &[u8], columns: &Columns) -> Result<Vec<Row>> {
+pub(super) fn read(path: &Path, bytes: &[u8], columns: &SmilesColumns) -> Result<Vec<MoleculeRow>> {
     // Spreadsheets mark UTF-8 at the start of a file.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader =
@@ -64,7 +64,7 @@ pub(super) fn read(path: &Path, bytes: &[u8], columns: &Columns) -> Result<Vec<R
                 )));
             }
         };
-        rows.push(Row { line, smiles: field(smiles)?.to_string(), label });
+        rows.push(MoleculeRow { line, smiles: field(smiles)?.to_string(), label });
     }
     if rows.is_empty() {
         return Err(Error::file(path, "line 2: expected a molecule, found the end of the file"));
@@ -106,11 +106,11 @@ fn separator(path: &Path, bytes: &[u8]) -> u8 {
 }
 
 fn column(path: &Path, header: &[String], given: Option<&str>, guesses: &[&str], what: &str) -> Result<usize> {
-    let found = match given {
+    let position = match given {
         Some(name) => header.iter().position(|other| other == name),
         None => guesses.iter().find_map(|guess| header.iter().position(|other| other.eq_ignore_ascii_case(guess))),
     };
-    found.ok_or_else(|| {
+    position.ok_or_else(|| {
         let expected = given.map_or_else(|| format!("one of {}", guesses.join(", ")), |name| format!("`{name}`"));
         let near = suggestion(given.unwrap_or_default(), header.iter().map(String::as_str).filter(|_| given.is_some()));
         let names = one_line(header.join(", "));

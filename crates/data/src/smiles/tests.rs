@@ -131,7 +131,7 @@ fn hydrogens_are_no_nodes() {
     assert_eq!((salt.atoms.len(), salt.bonds.as_slice()), (3, &[(0, 1)][..]));
 }
 
-fn load_text(file: &str, text: &[u8], columns: &Columns) -> Result<(Dataset, Vec<Skipped>)> {
+fn load_text(file: &str, text: &[u8], columns: &SmilesColumns) -> Result<(Dataset, Vec<Skipped>)> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(file);
     std::fs::write(&path, text).unwrap();
@@ -141,7 +141,7 @@ fn load_text(file: &str, text: &[u8], columns: &Columns) -> Result<(Dataset, Vec
 #[test]
 fn tables_by_hand() {
     let text = b"\xef\xbb\xbfid,SMILES,note,Y\r\n1,CCO,\"a, b\",1\r\n2,\"c1ccccc1\",x,0\r\n3,C(,y,1\r\n4,CC,z,\r\n5,C1CC1,,10\r\n";
-    let (dataset, skipped) = load_text("a.csv", text, &Columns::default()).unwrap();
+    let (dataset, skipped) = load_text("a.csv", text, &SmilesColumns::default()).unwrap();
     assert_eq!(dataset.graph_ptr, [0, 3, 9, 12]);
     assert_eq!(dataset.graph.directed_edges(), 2 * (2 + 6 + 3));
     // Sorted as numbers: 0, 1, 10.
@@ -158,20 +158,20 @@ fn tables_by_hand() {
         "smiles,Y\rC,1\r\rC,0\rQ,0\r",
         "smiles,Y\n\"C\n\",1\nC,0\nQ,0",
     ] {
-        let (_, skipped) = load_text("a.csv", text.as_bytes(), &Columns::default()).unwrap();
+        let (_, skipped) = load_text("a.csv", text.as_bytes(), &SmilesColumns::default()).unwrap();
         assert_eq!(skipped.iter().map(|row| row.line).collect::<Vec<_>>(), [5], "{text:?}");
     }
 
-    let columns = Columns { smiles: Some("b".into()), label: Some("c".into()) };
+    let columns = SmilesColumns { smiles: Some("b".into()), label: Some("c".into()) };
     let (dataset, _) = load_text("a.txt", b"a\tb\tc\nx\tCO\t0\ny\tCN\t1\n", &columns).unwrap();
     assert_eq!(dataset.graph_ptr, [0, 2, 4]);
 }
 
 #[test]
 fn bad_tables_name_file_and_line() {
-    let named = |smiles: &str| Columns { smiles: Some(smiles.into()), label: None };
-    let guess = Columns::default;
-    let cases: [(&[u8], Columns, &str); 10] = [
+    let named = |smiles: &str| SmilesColumns { smiles: Some(smiles.into()), label: None };
+    let guess = SmilesColumns::default;
+    let cases: [(&[u8], SmilesColumns, &str); 10] = [
         (b"", guess(), "a.csv: line 1: expected a header, found an empty file"),
         (b"smiles,Y\n", guess(), "a.csv: line 2: expected a molecule"),
         (
@@ -192,8 +192,8 @@ fn bad_tables_name_file_and_line() {
         (b"smiles,Y\nC,1\n\xff\xfe,0\n", guess(), "a.csv: line 3: expected UTF-8"),
     ];
     for (text, columns, expected) in cases {
-        let found = load_text("a.csv", text, &columns).unwrap_err().to_string();
-        assert!(found.contains(expected), "{found}\nexpected {expected}");
+        let message = load_text("a.csv", text, &columns).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}\nexpected {expected}");
     }
 }
 
@@ -207,7 +207,7 @@ fn herg_karim_reads_whole_and_alike_from_both_files() {
         return;
     }
     let start = std::time::Instant::now();
-    let (tab, skipped) = load("hERG-Karim", &raw.join("herg_karim.tab"), &Columns::default()).unwrap();
+    let (tab, skipped) = load("hERG-Karim", &raw.join("herg_karim.tab"), &SmilesColumns::default()).unwrap();
     println!("hERG-Karim: {:?}", start.elapsed());
     assert_eq!(skipped, []);
     assert_eq!(tab.graphs(), 13_445);
@@ -223,7 +223,7 @@ fn herg_karim_reads_whole_and_alike_from_both_files() {
     let never = |k: &usize| tab.features.dense().chunks(FEATURES).all(|row| row[*k] == 0.0);
     println!("never: {:?}", (0..FEATURES).filter(never).map(|k| FEATURE_NAMES[k]).collect::<Vec<_>>());
 
-    let (csv, skipped) = load("hERG-Karim", &raw.join("herg_karim.csv"), &Columns::default()).unwrap();
+    let (csv, skipped) = load("hERG-Karim", &raw.join("herg_karim.csv"), &SmilesColumns::default()).unwrap();
     assert_eq!(skipped, []);
     assert!(csv.graph == tab.graph && csv.features == tab.features && csv.labels == tab.labels);
     assert!(csv.graph_ptr == tab.graph_ptr && csv.class_names == tab.class_names);
@@ -283,7 +283,7 @@ proptest! {
         let mut text = b"smiles,Y\nCCO,1\nc1ccccc1,0\n\"C,C\",2\n".to_vec();
         let at = at.min(text.len());
         text.splice(at..at, bytes);
-        if let Ok((dataset, _)) = load_text("a.csv", &text, &Columns::default()) {
+        if let Ok((dataset, _)) = load_text("a.csv", &text, &SmilesColumns::default()) {
             prop_assert!(dataset.check().is_ok());
         }
     }

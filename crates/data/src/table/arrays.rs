@@ -201,7 +201,7 @@ pub(super) fn labels(array: &Npy<'_>, path: &Path, regression: bool) -> Result<T
             let found = &array.shape;
             return Err(Error::file(
                 path,
-                format!("expected one label a row, or rows x classes; found shape {found:?}"),
+                format!("expected one label per row, or rows x classes; found shape {found:?}"),
             ));
         }
     };

@@ -257,15 +257,15 @@ fn delimiter(path: &Path, text: &str) -> u8 {
         return b'\t';
     }
     let mut quoted = false;
-    let mut found = [false; 256];
+    let mut occurs = [false; 256];
     let lines = text.lines().skip_while(|line| Records::is_preamble(line));
     for byte in lines.take(1).flat_map(str::bytes) {
         quoted ^= byte == b'"';
         if !quoted {
-            found[usize::from(byte)] = true;
+            occurs[usize::from(byte)] = true;
         }
     }
     // Spaces stand inside names: they separate only in files that are not called .csv.
     let spaces = if name.contains(".csv") { &b""[..] } else { b" " };
-    *b",\t;".iter().chain(spaces).find(|&&byte| found[usize::from(byte)]).unwrap_or(&b',')
+    *b",\t;".iter().chain(spaces).find(|&&byte| occurs[usize::from(byte)]).unwrap_or(&b',')
 }

@@ -1,6 +1,6 @@
 //! The nodes: how many, their ids, features, and whatever else their file says of them.
 //!
-//! A text or Parquet file has one row a node; numpy files have arrays with one row a node. Words become one-hot features
+//! A text or Parquet file has one row per node; numpy files have arrays with one row per node. Words become one-hot features
 //! named `column=value`. Invariant: features have one row for each node, in the order of the nodes.
 
 use super::arrays::{self, Arrays};

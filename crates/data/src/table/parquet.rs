@@ -111,13 +111,13 @@ impl Parquet {
             let logical = description.logical_type_ref().map(|logical| format!("{logical:?}"));
             // Only the name of the type; its settings say nothing here.
             let logical = logical.and_then(|text| text.split(['(', ' ', '{']).next().map(str::to_uppercase));
-            let found = match (logical, description.converted_type()) {
+            let type_name = match (logical, description.converted_type()) {
                 (Some(logical), _) => logical,
                 (None, ConvertedType::NONE) => description.physical_type().to_string(),
                 (None, converted) => converted.to_string(),
             };
             let message = format!(
-                "column `{name}`: expected integers, floats, yes/no or text, found {found}; convert or drop it"
+                "column `{name}`: expected integers, floats, yes/no or text, found {type_name}; convert or drop it"
             );
             Error::file(&self.path, message)
         })
@@ -209,9 +209,9 @@ impl Parquet {
                 let number = value.unwrap_or(0.0) as f32;
                 if !number.is_finite() && !faults.is_full() {
                     faults.add(|| {
-                        let found = value.unwrap_or(0.0);
+                        let cell = value.unwrap_or(0.0);
                         let name = shortened(name);
-                        format!("row {row}: column `{name}`: expected a finite 32-bit number, found {found}")
+                        format!("row {row}: column `{name}`: expected a finite 32-bit number, found {cell}")
                     });
                 }
                 numbers.push(number);

@@ -183,8 +183,8 @@ mod tests {
                 row.iter().map(|field| format!("\"{}\"", field.replace('"', "\"\""))).collect::<Vec<_>>().join(",")
             };
             let text = table.iter().map(line).collect::<Vec<_>>().join("\r\n");
-            let found: Vec<Vec<String>> = all(&text, b',').unwrap().into_iter().map(|(_, row)| row).collect();
-            prop_assert_eq!(found, table);
+            let rows: Vec<Vec<String>> = all(&text, b',').unwrap().into_iter().map(|(_, row)| row).collect();
+            prop_assert_eq!(rows, table);
         }
 
         #[test]

@@ -51,7 +51,7 @@ impl Files {
         if !directory.is_dir() {
             return Err(Error::file(directory, "no such directory; expected one with edges.csv and nodes.csv"));
         }
-        let mut found: Vec<(String, PathBuf)> = Vec::new();
+        let mut files: Vec<(String, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(Error::io("read", directory))? {
             let path = entry.map_err(Error::io("read", directory))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
@@ -67,15 +67,15 @@ impl Files {
                     return Err(Error::file(&path, format!("is no part of a table dataset{close}")));
                 }
             }
-            found.push((stem, path));
+            files.push((stem, path));
         }
         // The order of a directory is an accident.
-        found.sort();
+        files.sort();
         let part = |given: &Option<PathBuf>, stems: &[&str]| -> Result<Option<PathBuf>> {
             if let Some(path) = given {
                 return Ok(Some(path.clone()));
             }
-            let mut paths = found.iter().filter(|(stem, _)| stems.contains(&stem.as_str())).map(|(_, path)| path);
+            let mut paths = files.iter().filter(|(stem, _)| stems.contains(&stem.as_str())).map(|(_, path)| path);
             match (paths.next(), paths.next()) {
                 (Some(first), Some(second)) => {
                     let other = second.file_name().unwrap_or_default().to_string_lossy();
@@ -113,7 +113,7 @@ fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Names, one a line; blank lines at the end are none.
+/// Names, one per line; blank lines at the end are none.
 ///
 /// # Errors
 /// Unreadable, not UTF-8, or a blank line between names.

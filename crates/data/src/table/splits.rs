@@ -71,26 +71,26 @@ pub(super) fn load(
     own: Option<&Table>,
     own_lists: &[Option<Table>; 3],
 ) -> Result<Split> {
-    let mut found: Vec<(&str, Split)> = Vec::new();
+    let mut splits: Vec<(&str, Split)> = Vec::new();
     if let Some(table) = own {
-        found.extend(words(table, columns, &listing::units(table, columns, index)?)?.map(|s| ("a column split", s)));
+        splits.extend(words(table, columns, &listing::units(table, columns, index)?)?.map(|s| ("a column split", s)));
     }
-    found.extend(lists(own_lists, columns, index)?.map(|split| ("arrays in nodes.npz", split)));
+    splits.extend(lists(own_lists, columns, index)?.map(|split| ("arrays in nodes.npz", split)));
     if let Some(path) = &files.splits {
         let table = listing::read(path, Listing::Splits, columns)?;
         let Some(split) = words(&table, columns, &listing::units(&table, columns, index)?)? else {
             return Err(Error::file(path, "expected a column split, found none"));
         };
-        found.push(("splits.*", split));
+        splits.push(("splits.*", split));
     }
     let read = |path: &std::path::PathBuf| listing::read(path, Listing::Ids, columns);
     let [train, valid, test] = files.lists.each_ref().map(|path| path.as_ref().map(read).transpose());
-    found.extend(lists(&[train?, valid?, test?], columns, index)?.map(|split| ("lists train, valid, test", split)));
-    match found.len() {
+    splits.extend(lists(&[train?, valid?, test?], columns, index)?.map(|split| ("lists train, valid, test", split)));
+    match splits.len() {
         0 => Ok(Split::default()),
-        1 => Ok(found.swap_remove(0).1),
+        1 => Ok(splits.swap_remove(0).1),
         _ => {
-            let places: Vec<&str> = found.iter().map(|(place, _)| *place).collect();
+            let places: Vec<&str> = splits.iter().map(|(place, _)| *place).collect();
             let path = files.splits.as_ref().or(files.nodes.as_ref()).unwrap_or(&files.edges);
             Err(Error::file(path, format!("the split is given more than once ({}); keep one", places.join("; "))))
         }

@@ -47,7 +47,7 @@ pub enum NodeFeatures {
 
 /// How to read a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct ReadOptions {
     /// What becomes X.
     pub features: NodeFeatures,
 }
@@ -65,7 +65,7 @@ pub fn convert(
 ) -> Result<Converted> {
     let archive = Archive::open(input)?;
     let name = set_name(&archive, &common.name)?;
-    let dataset = load(&name, &archive, Options { features })?;
+    let dataset = load(&name, &archive, ReadOptions { features })?;
     conversion::write(dataset, target, common, watch)
 }
 
@@ -73,8 +73,8 @@ pub fn convert(
 ///
 /// # Errors
 /// A file is missing, damaged, or does not fit the others.
-pub fn load(name: &str, archive: &Archive, options: Options) -> Result<Dataset> {
-    let files = Files { name, archive };
+pub fn load(name: &str, archive: &Archive, options: ReadOptions) -> Result<Dataset> {
+    let files = SetFiles { name, archive };
     let known = Known::of(name);
     let indicator = files.required("graph_indicator")?;
     let (graph_of, graph_ptr) = graphs(&indicator)?;
@@ -116,12 +116,12 @@ fn set_name(archive: &Archive, wished: &str) -> Result<String> {
 }
 
 /// The files of one set.
-struct Files<'a> {
+struct SetFiles<'a> {
     name: &'a str,
     archive: &'a Archive,
 }
 
-impl Files<'_> {
+impl SetFiles<'_> {
     fn optional(&self, part: &str) -> Result<Option<Table>> {
         let file = format!("{}_{part}.txt", self.name);
         self.archive.find(&file).map(|member| Table::read(self.archive, member)).transpose()
@@ -204,12 +204,12 @@ fn edges(table: &Table, graph_of: &[u32]) -> Result<Vec<(u32, u32)>> {
 }
 
 /// X, row-major, with a name for each column.
-struct Columns {
+struct FeatureColumns {
     names: Vec<String>,
     values: Vec<f32>,
 }
 
-fn features(files: &Files<'_>, nodes: usize, wanted: NodeFeatures, known: &Known) -> Result<Columns> {
+fn features(files: &SetFiles<'_>, nodes: usize, wanted: NodeFeatures, known: &Known) -> Result<FeatureColumns> {
     let labels = files.optional("node_labels")?;
     let attributes = files.optional("node_attributes")?;
     let absent = |part: &str| Error::Data(format!("{} has no node {part}; choose other node features", files.name));
@@ -224,7 +224,7 @@ fn features(files: &Files<'_>, nodes: usize, wanted: NodeFeatures, known: &Known
         NodeFeatures::Default => (None, attributes),
     };
     if labels.is_none() && attributes.is_none() {
-        return Ok(Columns { names: vec!["constant".into()], values: vec![1.0; nodes] });
+        return Ok(FeatureColumns { names: vec!["constant".into()], values: vec![1.0; nodes] });
     }
     let least = if wanted == NodeFeatures::Default && known.is_aids() { AIDS_OCCURRENCES } else { 0 };
     let (width, numbers) = match &attributes {
@@ -241,7 +241,7 @@ fn features(files: &Files<'_>, nodes: usize, wanted: NodeFeatures, known: &Known
     let mut names: Vec<String> = (0..width).map(|k| known.attribute(k)).collect();
     names.extend(one_hot.ids.iter().map(|&id| known.label(id)));
     if width == cols {
-        return Ok(Columns { names, values: numbers });
+        return Ok(FeatureColumns { names, values: numbers });
     }
     let mut values = vec![0.0; nodes * cols];
     let mut attribute_rows = numbers.chunks_exact(width.max(1));
@@ -253,7 +253,7 @@ fn features(files: &Files<'_>, nodes: usize, wanted: NodeFeatures, known: &Known
             *value = 1.0;
         }
     }
-    Ok(Columns { names, values })
+    Ok(FeatureColumns { names, values })
 }
 
 /// Labels as columns.
@@ -271,8 +271,8 @@ impl OneHot {
         let labels = table.column("a node label (one whole number)")?;
         table.expect_rows(labels.len(), nodes, "node")?;
         if let Some(at) = labels.iter().position(|label| !(0..=LARGEST_LABEL).contains(label)) {
-            let found = labels.get(at).copied().unwrap_or_default();
-            return Err(table.error(at + 1, &format!("expected a node label in 0..={LARGEST_LABEL}, found {found}")));
+            let label = labels.get(at).copied().unwrap_or_default();
+            return Err(table.error(at + 1, &format!("expected a node label in 0..={LARGEST_LABEL}, found {label}")));
         }
         let mut counts = vec![0usize; labels.iter().max().map_or(0, |&largest| largest as usize + 1)];
         labels.iter().filter_map(|&label| usize::try_from(label).ok()).for_each(|label| counts[label] += 1);

@@ -18,7 +18,7 @@ fn load_parts(parts: &[(&str, impl AsRef<[u8]>)], features: NodeFeatures) -> Res
     for (part, text) in parts {
         std::fs::write(directory.path().join(format!("TOY_{part}.txt")), text.as_ref()).unwrap();
     }
-    load("TOY", &Archive::open(directory.path()).unwrap(), Options { features })
+    load("TOY", &Archive::open(directory.path()).unwrap(), ReadOptions { features })
 }
 
 #[test]
@@ -77,10 +77,14 @@ fn bad_input_names_file_and_line() {
             "1\n1\n1.5\n2\n2\n2\n",
             "TOY_graph_indicator.txt: line 3: expected a graph id, found \"1.5\"",
         ),
-        ("graph_labels", "1\n", "TOY_graph_labels.txt: expected 2 lines, one a graph of the graph indicator, found 1"),
+        (
+            "graph_labels",
+            "1\n",
+            "TOY_graph_labels.txt: expected 2 lines, one per graph of the graph indicator, found 1",
+        ),
         ("graph_labels", "1\n1\n", "TOY_graph_labels.txt: expected at least 2 classes, found 1"),
         ("graph_labels", "1\nNaN\n", "TOY_graph_labels.txt: line 2: expected a class label"),
-        ("node_labels", "1\n1\n3\n1\n4\n", "TOY_node_labels.txt: expected 6 lines, one a node"),
+        ("node_labels", "1\n1\n3\n1\n4\n", "TOY_node_labels.txt: expected 6 lines, one per node"),
         (
             "node_labels",
             "1\n1\n3\n1\n4\n-1\n",
@@ -98,24 +102,25 @@ fn bad_input_names_file_and_line() {
             "1, NaN\n",
             "TOY_node_attributes.txt: line 1: expected finite numbers separated by commas, found \"NaN\"",
         ),
-        ("node_attributes", "1\n2\n", "TOY_node_attributes.txt: expected 6 lines, one a node"),
+        ("node_attributes", "1\n2\n", "TOY_node_attributes.txt: expected 6 lines, one per node"),
         ("node_attributes", "1\n1e99\n", "TOY_node_attributes.txt: line 2: expected finite"),
     ];
     for (part, text, expected) in cases {
         let mut parts = SMALL;
         parts.iter_mut().find(|(name, _)| *name == part).unwrap().1 = text;
-        let found = load_parts(&parts, NodeFeatures::Both).unwrap_err().to_string();
-        assert!(found.contains(expected), "{found}\nexpected {expected}");
+        let message = load_parts(&parts, NodeFeatures::Both).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}\nexpected {expected}");
     }
     for (part, _) in &SMALL[..3] {
         let parts: Vec<_> = SMALL.into_iter().filter(|(name, _)| name != part).collect();
-        let found = load_parts(&parts, NodeFeatures::Default).unwrap_err().to_string();
-        assert!(found.contains(&format!("expected TOY_{part}.txt, found ")), "{found}");
+        let message = load_parts(&parts, NodeFeatures::Default).unwrap_err().to_string();
+        assert!(message.contains(&format!("expected TOY_{part}.txt, found ")), "{message}");
     }
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("TOY.zip"), b"").unwrap();
-    let found = load("TOY", &Archive::open(directory.path()).unwrap(), Options::default()).unwrap_err().to_string();
-    assert!(found.contains("found its zip; pass ") && found.ends_with("TOY.zip"), "{found}");
+    let message =
+        load("TOY", &Archive::open(directory.path()).unwrap(), ReadOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("found its zip; pass ") && message.ends_with("TOY.zip"), "{message}");
     // Every file empty.
     let empty: Vec<_> = SMALL.iter().map(|(part, _)| (*part, "")).collect();
     assert!(load_parts(&empty, NodeFeatures::Default).is_err());
@@ -155,7 +160,7 @@ fn real_sets_are_as_published() {
     for (name, expected, class_names) in cases {
         let Some(archive) = real(name) else { continue };
         let start = std::time::Instant::now();
-        let dataset = load(name, &archive, Options::default()).unwrap();
+        let dataset = load(name, &archive, ReadOptions::default()).unwrap();
         println!("{name}: {:?}", start.elapsed());
         assert_eq!(dataset.class_names, class_names, "{name}");
         assert_eq!(measured(&dataset), expected, "{name}");
@@ -169,25 +174,25 @@ fn real_sets_are_as_published() {
 #[test]
 fn names_and_choices_of_real_sets() {
     if let Some(archive) = real("AIDS") {
-        let dataset = load("AIDS", &archive, Options::default()).unwrap();
+        let dataset = load("AIDS", &archive, ReadOptions::default()).unwrap();
         assert_eq!(dataset.feature_names[..6], ["chem", "charge", "x", "y", "element C", "element O"]);
         assert!(!dataset.feature_names.contains(&"element Li".to_string()), "4 atoms");
         assert!(dataset.feature_names.contains(&"element Cu".to_string()), "5 atoms");
         // Line 1 of the attributes and of the labels.
         assert_eq!(dataset.features.dense()[..6], [1.0, 0.0, 9.7767, -3.549, 1.0, 0.0]);
-        let labels = load("AIDS", &archive, Options { features: NodeFeatures::Labels }).unwrap();
+        let labels = load("AIDS", &archive, ReadOptions { features: NodeFeatures::Labels }).unwrap();
         assert_eq!((labels.features.cols, labels.feature_names[37].as_str()), (38, "element Tb"));
-        let both = load("AIDS", &archive, Options { features: NodeFeatures::Both }).unwrap();
+        let both = load("AIDS", &archive, ReadOptions { features: NodeFeatures::Both }).unwrap();
         assert_eq!(both.features.cols, 42);
     }
     if let Some(archive) = real("PROTEINS") {
-        let dataset = load("PROTEINS", &archive, Options::default()).unwrap();
+        let dataset = load("PROTEINS", &archive, ReadOptions::default()).unwrap();
         assert_eq!(dataset.feature_names, ["helix", "sheet", "turn"]);
-        let attributes = load("PROTEINS", &archive, Options { features: NodeFeatures::Attributes }).unwrap();
+        let attributes = load("PROTEINS", &archive, ReadOptions { features: NodeFeatures::Attributes }).unwrap();
         assert_eq!((attributes.features.cols, attributes.features.dense()[0]), (1, 23.0));
     }
     if let Some(archive) = real("MUTAG") {
-        let text = load("DD", &archive, Options::default()).unwrap_err().to_string();
+        let text = load("DD", &archive, ReadOptions::default()).unwrap_err().to_string();
         assert!(text.contains("expected DD_graph_indicator.txt, found MUTAG/MUTAG_A.txt"), "{text}");
     }
 }

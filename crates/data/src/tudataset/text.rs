@@ -1,4 +1,4 @@
-//! The text files: numbers a line, separated by commas or blanks.
+//! The text files: lines of numbers, separated by commas or blanks.
 //!
 //! Bytes are read as they are (the edges of DD are 24 MB). A message names the file and the line, counted from 1.
 
@@ -30,7 +30,7 @@ impl Table {
         (1..).zip(text.split(|&byte| byte == b'\n')).take(lines)
     }
 
-    /// A file of one whole number a line.
+    /// A file of one whole number per line.
     pub(super) fn column(&self, expected: &str) -> Result<Vec<i64>> {
         self.rows().map(|(line, row)| self.integer(line, row, expected)).collect()
     }
@@ -56,7 +56,7 @@ impl Table {
     /// A file of `rows` lines of finite numbers: how many a line, and all of them.
     pub(super) fn matrix(&self, rows: usize) -> Result<(usize, Vec<f32>)> {
         let (mut width, mut values) = (0, Vec::new());
-        let mut found = 0;
+        let mut lines = 0;
         for (line, row) in self.rows() {
             let before = values.len();
             for field in row.split(|&byte| byte == b',') {
@@ -72,9 +72,9 @@ impl Table {
             } else if read != width {
                 return Err(self.error(line, &format!("expected {width} attributes as in line 1, found {read}")));
             }
-            found = line;
+            lines = line;
         }
-        self.expect_rows(found, rows, "node")?;
+        self.expect_rows(lines, rows, "node")?;
         Ok((width, values))
     }
 
@@ -84,7 +84,7 @@ impl Table {
             return Ok(());
         }
         Err(self.whole(&format!(
-            "expected {expected} lines, one a {unit} of the graph indicator, found {found}; fetch the file again"
+            "expected {expected} lines, one per {unit} of the graph indicator, found {found}; fetch the file again"
         )))
     }
 

@@ -3,7 +3,7 @@
 use super::super::knots::Cut;
 use super::super::project::{LOAD, STORE, padded, stretch_rows};
 use super::super::walk::{Lanes, START};
-use super::{Blocks, Bytes, F, Step, part_sectors};
+use super::{Blocks, Bytes, F, StepTraffic, part_sectors};
 use crate::config::States;
 
 /// Sizes of class space.
@@ -42,7 +42,7 @@ fn passed_on(elements: usize) -> Bytes {
     Bytes { minimum: 0.0, perfect_reuse: 0.0, no_reuse: F * elements as f64 }
 }
 
-impl Step<'_> {
+impl StepTraffic<'_> {
     fn classes(&self) -> Classes {
         let a = self.architecture();
         let width = padded(a.outputs);

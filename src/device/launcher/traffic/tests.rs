@@ -104,7 +104,7 @@ fn pieces_move_two_matrices_and_their_tables() {
     assert_eq!(forward.bytes.minimum, 320.0 + 4.0 * 4.0 * (7.0 + 12.0));
     assert_eq!((forward.launches, forward.flops), (1, 3.0 * 40.0));
     let backward = work(&planned(States::F32), "knots_backward");
-    // X and dF, thresholds, two sums a piece; those of the only chunk once more.
+    // X and dF, thresholds, two sums per piece; those of the only chunk once more.
     let sums = 4.0 * 48.0;
     assert_eq!(backward.bytes.minimum, 320.0 + 4.0 * 28.0 + sums);
     assert_eq!(backward.bytes.perfect_reuse, backward.bytes.minimum + sums);
@@ -120,9 +120,9 @@ fn a_step_in_class_space() {
     // logits and their intercepts out; backward twice a state out.
     let hop = 160.0 + 96.0 + 80.0 + 40.0;
     assert_eq!(rows.bytes.minimum, 4.0 * hop + (320.0 + 160.0 + 120.0 + 12.0) + 2.0 * 160.0);
-    // Rows of 48 bytes, 16 of them a hop: a gather is one sector.
+    // Rows of 48 bytes, 16 of them per hop: a gather is one sector.
     assert_eq!(rows.bytes.no_reuse - rows.bytes.minimum, 4.0 * (24.0 * 32.0 - 160.0) + 5.0 * (320.0 - 160.0));
-    // An FMA an entry and column, one an element, a sum a logit.
+    // An FMA per entry and column, one per element, a sum per logit.
     assert_eq!(rows.flops, 4.0 * (2.0 * 96.0 + 2.0 * 40.0) + 30.0);
     let product = work(&planned(States::F32), "gemm G = F W");
     assert_eq!((product.launches, product.flops), (1, 2.0 * 10.0 * 4.0 * 12.0));
@@ -141,7 +141,7 @@ fn half_states_of_classes_are_half_as_large() {
 
 #[test]
 fn long_sums_take_stages() {
-    let mut step = Step { problem: &problem(States::F32), work: Vec::new() };
+    let mut step = StepTraffic { problem: &problem(States::F32), work: Vec::new() };
     // 600 rows: three parts of 256, then once over the parts.
     step.column_sums(600, 2);
     assert_eq!((step.work[0].launches, step.work[0].bytes.minimum), (2, 4.0 * (1200.0 + 6.0 + 6.0 + 2.0)));

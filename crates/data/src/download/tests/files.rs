@@ -52,7 +52,7 @@ fn the_first_download_is_recorded_and_holds_from_then_on() {
     let verdict = |place: &Place| {
         verify(&checked(&first, Checks::NONE), place.home.path(), &Stop::new()).unwrap()[0].verdict.clone()
     };
-    assert_eq!(verdict(&place), Verdict::Matches);
+    assert_eq!(verdict(&place), FileCheck::Matches);
 
     std::fs::remove_file(&place.target).unwrap();
     let message = place.fetch_error(&checked(&second, Checks::NONE));
@@ -60,13 +60,13 @@ fn the_first_download_is_recorded_and_holds_from_then_on() {
     std::fs::remove_file(&record).unwrap();
     place.fetch(&checked(&second, Checks::NONE)).unwrap();
     std::fs::write(&place.target, b"abx").unwrap();
-    assert!(matches!(verdict(&place), Verdict::Differs { .. }));
+    assert!(matches!(verdict(&place), FileCheck::Differs { .. }));
 
     std::fs::write(&record, "not a checksum").unwrap();
     let message = verify(&checked(&first, Checks::NONE), place.home.path(), &Stop::new()).unwrap_err().to_string();
     assert!(message.contains(record.to_str().unwrap()) && message.contains("line 1: expected a SHA-256"), "{message}");
     std::fs::remove_file(&record).unwrap();
-    assert_eq!(verdict(&place), Verdict::Unknown, "put there by hand, nothing known");
+    assert_eq!(verdict(&place), FileCheck::Unknown, "put there by hand, nothing known");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-fn verdict_of(content: &[u8], checks: Checks) -> Verdict {
+fn verdict_of(content: &[u8], checks: Checks) -> FileCheck {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("data.zip");
     std::fs::write(&path, content).unwrap();
@@ -106,10 +106,10 @@ fn members_are_checked_wherever_they_lie_in_the_archive() {
     const CHECKS: Checks = Checks::members(&[("a.txt", ABC_SHA256), ("b.txt", EMPTY_SHA256)]);
     for names in [["a.txt", "b.txt"], ["D/a.txt", "D/b.txt"], ["D//a.txt", "D//b.txt"]] {
         let zip = archive(&[(names[0], b"abc"), (names[1], b""), ("README", b"anything")]);
-        assert_eq!(verdict_of(&zip, CHECKS), Verdict::Matches, "{names:?}");
+        assert_eq!(verdict_of(&zip, CHECKS), FileCheck::Matches, "{names:?}");
     }
     let what = |content: &[u8]| match verdict_of(content, CHECKS) {
-        Verdict::Differs { what, expected, found } => format!("{what}: {expected}, {found}"),
+        FileCheck::Differs { what, expected, found } => format!("{what}: {expected}, {found}"),
         other => panic!("{other:?}"),
     };
     let wrong = what(&archive(&[("a.txt", b"abd"), ("b.txt", b"")]));
@@ -136,9 +136,9 @@ proptest! {
         let verdict = verdict_of(&zip, CHECKS);
         // The directory of a zip stands at its end, so any truncation loses it.
         if length < whole {
-            prop_assert!(matches!(verdict, Verdict::Differs { .. }), "{verdict:?}");
+            prop_assert!(matches!(verdict, FileCheck::Differs { .. }), "{verdict:?}");
         }
-        let refused = matches!(verdict_of(&noise, CHECKS), Verdict::Differs { .. });
+        let refused = matches!(verdict_of(&noise, CHECKS), FileCheck::Differs { .. });
         prop_assert!(refused);
         verdict_of(&noise, Checks::NONE);
     }
@@ -177,7 +177,7 @@ fn real_files_come_through_a_mirror_and_verify() {
             assert_eq!(std::fs::metadata(path).unwrap().len(), file.bytes, "{}", file.path);
         }
         let verified = verify(entry, home.path(), &Stop::new()).unwrap();
-        assert!(verified.iter().all(|file| file.verdict == Verdict::Matches), "{verified:?}");
+        assert!(verified.iter().all(|file| file.verdict == FileCheck::Matches), "{verified:?}");
     }
     let cora = crate::planetoid::load("Cora", &home.path().join("Cora").join("raw")).unwrap();
     assert_eq!(cora.graph.nodes() as u64, catalogue::find("cora").unwrap().shape.nodes);
@@ -187,7 +187,7 @@ fn real_files_come_through_a_mirror_and_verify() {
     bytes[1000] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let verified = verify(catalogue::find("cora").unwrap(), home.path(), &Stop::new()).unwrap();
-    let wrong: Vec<_> = verified.iter().filter(|file| file.verdict != Verdict::Matches).collect();
+    let wrong: Vec<_> = verified.iter().filter(|file| file.verdict != FileCheck::Matches).collect();
     assert_eq!((verified.len(), wrong.len()), (8, 1));
     assert!(wrong[0].path.ends_with("ind.cora.x"));
 }
@@ -197,7 +197,7 @@ fn the_real_files_are_what_the_catalogue_says() {
     let Some(data) = shared_data() else { return };
     for name in ["tolokers", "mutag", "aids"] {
         let verified = verify(catalogue::find(name).unwrap(), &data, &Stop::new()).unwrap();
-        assert!(!verified.is_empty() && verified.iter().all(|file| file.verdict == Verdict::Matches), "{verified:?}");
+        assert!(!verified.is_empty() && verified.iter().all(|file| file.verdict == FileCheck::Matches), "{verified:?}");
     }
 }
 
@@ -210,7 +210,7 @@ fn extracted_tables_are_checked_by_the_checksums_of_the_members() {
     let mutag = catalogue::find("mutag").unwrap();
     let verified = verify(mutag, home.path(), &Stop::new()).unwrap();
     assert_eq!(verified.len(), 4);
-    assert!(verified.iter().all(|file| file.verdict == Verdict::Matches), "{verified:?}");
+    assert!(verified.iter().all(|file| file.verdict == FileCheck::Matches), "{verified:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod files;
 mod resume;
 
 use super::test_support::{Reply, Request, Server, entry};
-use super::transfer::Limits;
+use super::transfer::TransferLimits;
 use super::*;
 use crate::catalogue::Checks;
 use harmonia_graph::stop::Stop;
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 const ETAG: &str = "\"v1\"";
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> TransferLimits {
+    TransferLimits {
         connect: Duration::from_secs(5),
         stall: Duration::from_secs(5),
         back_off: Duration::from_millis(5),

@@ -12,7 +12,7 @@ fn a_file_arrives_and_nothing_else_is_left() {
     let server = Server::start(move |_, request| Reply::content(request, &sent, ETAG));
     let place = Place::new();
     let seen = Mutex::new(Vec::new());
-    let progress = |progress: Progress<'_>| {
+    let progress = |progress: Transfer<'_>| {
         seen.lock().unwrap().push((progress.file.to_string(), progress.stage, progress.done, progress.total));
     };
     let raw = fetch_within(&plain(&server), place.home.path(), &Access::default(), &limits(), &Stop::new(), &progress)
@@ -196,7 +196,7 @@ fn a_silent_connection_is_given_up_and_continued() {
         if number == 0 { Reply { stall: Duration::from_secs(60), ..reply.cut(100) } } else { reply }
     });
     let place = Place::new();
-    let limits = Limits { stall: Duration::from_secs(1), ..limits() };
+    let limits = TransferLimits { stall: Duration::from_secs(1), ..limits() };
     let begin = std::time::Instant::now();
     fetch_within(&plain(&server), place.home.path(), &Access::default(), &limits, &Stop::new(), &|_| ()).unwrap();
     // Far from both the limit and the silence: a busy disk may take seconds to flush.

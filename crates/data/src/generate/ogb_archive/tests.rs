@@ -41,7 +41,7 @@ fn toy(split: &Split) -> Tables<'_> {
 fn a_toy_archive_by_hand() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("products.zip");
-    write(&path, &Layout::of("ogbn-products"), &toy(&split()), &Watch::silent()).unwrap();
+    write(&path, &ArchiveNames::of("ogbn-products"), &toy(&split()), &Watch::silent()).unwrap();
     let expected = [
         ("raw/edge.csv.gz", "0,1\n2,1\n"),
         ("raw/node-feat.csv.gz", "0.25,-1e-7\n1.25,-1e-7\n2.25,-1e-7\n"),
@@ -75,7 +75,7 @@ fn a_generated_dataset_reads_back_bit_for_bit_on_any_number_of_threads() {
         let path = root.path().join(format!("{threads}.zip"));
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         // The callback stays with the caller, so only the work goes to the pool.
-        pool.install(|| write(&path, &Layout::of("ogbn-arxiv"), &tables, &Watch::silent())).unwrap();
+        pool.install(|| write(&path, &ArchiveNames::of("ogbn-arxiv"), &tables, &Watch::silent())).unwrap();
         path
     };
     let (path, other) = (on(1), on(2));
@@ -115,14 +115,14 @@ fn headers_and_names_are_those_of_the_real_files() {
             println!("skipped: {name} is not below {}", data.display());
             continue;
         }
-        let layout = Layout::of(name);
-        write(&path, &layout, &toy(&split()), &Watch::silent()).unwrap();
-        let mapping = format!("mapping/labelidx2{}.csv.gz", layout.class_file);
+        let names = ArchiveNames::of(name);
+        write(&path, &names, &toy(&split()), &Watch::silent()).unwrap();
+        let mapping = format!("mapping/labelidx2{}.csv.gz", names.class_file);
         let mut text = String::new();
         MultiGzDecoder::new(File::open(real.join(&mapping)).unwrap()).read_to_string(&mut text).unwrap();
-        let written = member(&path, &format!("{}/{mapping}", layout.folder));
+        let written = member(&path, &format!("{}/{mapping}", names.folder));
         assert_eq!(written.lines().next(), text.lines().next(), "{name}");
-        assert!(real.join("split").join(&layout.scheme).is_dir(), "{name}");
+        assert!(real.join("split").join(&names.scheme).is_dir(), "{name}");
         // The number of nodes is a file of one line, as ours is.
         let mut text = String::new();
         MultiGzDecoder::new(File::open(real.join("raw/num-node-list.csv.gz")).unwrap())
@@ -136,7 +136,7 @@ fn headers_and_names_are_those_of_the_real_files() {
 fn names_that_lead_elsewhere_are_refused() {
     let root = tempfile::tempdir().unwrap();
     for name in ["", "..", "../up", "a/b", "a\\b", "c:", ".hidden", "a\0b"] {
-        let message = write(&root.path().join("a.zip"), &Layout::of(name), &toy(&split()), &Watch::silent())
+        let message = write(&root.path().join("a.zip"), &ArchiveNames::of(name), &toy(&split()), &Watch::silent())
             .unwrap_err()
             .to_string();
         assert!(message.contains("cannot be a folder of an archive"), "{message}");
@@ -150,10 +150,12 @@ fn a_failure_half_way_leaves_nothing() {
     let path = root.path().join("a.zip");
     let split = split();
     let broken = Tables { feature_row: &|i, row| row.fill(if i == 2 { f32::NAN } else { 0.0 }), ..toy(&split) };
-    let message = write(&path, &Layout::of("toy"), &broken, &Watch::silent()).unwrap_err().to_string();
+    let message = write(&path, &ArchiveNames::of("toy"), &broken, &Watch::silent()).unwrap_err().to_string();
     assert!(message.contains("feature 0 of node 2 is NaN"), "{message}");
     let outside = Tables { edges: &[(0, 3)], ..toy(&split) };
-    assert!(write(&path, &Layout::of("toy"), &outside, &Watch::silent()).unwrap_err().to_string().contains("below 3"));
+    assert!(
+        write(&path, &ArchiveNames::of("toy"), &outside, &Watch::silent()).unwrap_err().to_string().contains("below 3")
+    );
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
 }
 
@@ -173,10 +175,10 @@ proptest! {
         let feature_row = |i: usize, row: &mut [f32]| row.copy_from_slice(&values[2 * i..2 * i + 2]);
         let tables =
             Tables { edges: &ends, features: 2, feature_row: &feature_row, labels: &labels, classes: 3, split: &split };
-        let layout = Layout::of(&name);
-        match write(&path, &layout, &tables, &Watch::silent()) {
+        let names = ArchiveNames::of(&name);
+        match write(&path, &names, &tables, &Watch::silent()) {
             Ok(()) => {
-                let text = member(&path, &format!("{}/raw/node-feat.csv.gz", layout.folder));
+                let text = member(&path, &format!("{}/raw/node-feat.csv.gz", names.folder));
                 let values = text.lines().flat_map(|line| line.split(','));
                 let read: Vec<u32> = values.map(|value| value.parse::<f32>().unwrap().to_bits()).collect();
                 prop_assert_eq!(&read[..], &bits[..2 * labels.len()]);

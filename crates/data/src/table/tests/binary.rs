@@ -117,22 +117,22 @@ fn sparse_matrices_of_scipy() {
 fn bad_arrays_are_named_by_file_row_and_reason() {
     let features = ("features.csv", &b"1\n2\n3\n"[..]);
     let edges = |bytes: &[u8]| message(&[features, LABELS, ("edges.npy", bytes)]);
-    let found = edges(&npy_file(Element::I64, &[3, 2], &[0, 1, 1, 9, 2, -1]));
-    assert!(found.contains("edges.npy: row 1: edge expected a node id from 0 to 2"), "{found}");
-    assert!(found.ends_with("found `9` (and 1 more bad row)"), "{found}");
+    let refusal = edges(&npy_file(Element::I64, &[3, 2], &[0, 1, 1, 9, 2, -1]));
+    assert!(refusal.contains("edges.npy: row 1: edge expected a node id from 0 to 2"), "{refusal}");
+    assert!(refusal.ends_with("found `9` (and 1 more bad row)"), "{refusal}");
     assert!(edges(&npy_file(Element::I64, &[2, 2], &[0, 1, 1, 2])).contains("2 x 2"));
     assert!(edges(&npy_file(Element::F32, &[1, 2], &[0, 1])).contains("expected integer ids, found F32"));
     let archive = npz_file(&[("edge", npy_file(Element::I64, &[1, 2], &[0, 1]))]);
-    let found = message(&[features, LABELS, ("edges.npz", &archive)]);
-    assert!(found.contains("edges.npz: array `edge`") && found.contains("did you mean `edges`?"), "{found}");
+    let refusal = message(&[features, LABELS, ("edges.npz", &archive)]);
+    assert!(refusal.contains("edges.npz: array `edge`") && refusal.contains("did you mean `edges`?"), "{refusal}");
 
     let mut nan = npy_file(Element::F32, &[3, 2], &[1, 2, 3, 4, 5, 6]);
     let end = nan.len();
     nan[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
-    let found = message(&[("features.npy", &nan), LABELS, ("edges.csv", b"0,1\n")]);
-    assert!(found.contains("features.npy: row 2: column 1: expected a finite 32-bit number, found NaN"), "{found}");
+    let refusal = message(&[("features.npy", &nan), LABELS, ("edges.csv", b"0,1\n")]);
+    assert!(refusal.contains("features.npy: row 2: column 1: expected a finite 32-bit number, found NaN"), "{refusal}");
     let signs = npy_file(Element::I64, &[3], &[1, -1, 1]);
-    let found = message(&[features, ("labels.npy", &signs), ("edges.csv", b"0,1\n")]);
+    let refusal = message(&[features, ("labels.npy", &signs), ("edges.csv", b"0,1\n")]);
     assert!(found.contains("labels.npy: labels of -1 mean \"no label\""), "{found}");
 }
 
@@ -228,11 +228,11 @@ fn parquet_edges(schema: &str, values: &[i64]) -> Vec<u8> {
 fn parquet_faults_are_named_by_file_row_and_reason() {
     let nodes = ("nodes.csv", NODES.1.as_bytes());
     let edges = |schema: &str, values: &[i64]| message(&[nodes, ("edges.parquet", &parquet_edges(schema, values))]);
-    let found = edges("message e { required int64 src; required int64 dst; }", &[0, 1, 5]);
-    assert!(found.contains("edges.parquet: row 2: edge expected a node id from 0 to 2"), "{found}");
-    let found = edges("message e { repeated int64 source; required int64 target; }", &[0]);
-    assert!(found.contains("column `source`: expected a flat column, found a nested one"), "{found}");
-    let found = edges("message e { required int64 source (TIMESTAMP_MILLIS); required int64 target; }", &[0]);
+    let refusal = edges("message e { required int64 src; required int64 dst; }", &[0, 1, 5]);
+    assert!(refusal.contains("edges.parquet: row 2: edge expected a node id from 0 to 2"), "{refusal}");
+    let refusal = edges("message e { repeated int64 source; required int64 target; }", &[0]);
+    assert!(refusal.contains("column `source`: expected a flat column, found a nested one"), "{refusal}");
+    let refusal = edges("message e { required int64 source (TIMESTAMP_MILLIS); required int64 target; }", &[0]);
     assert!(
         found.contains("edges.parquet: column `source`: expected integers, floats, yes/no or text, found"),
         "{found}"

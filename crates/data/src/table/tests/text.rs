@@ -153,7 +153,7 @@ fn labels_of_a_row_a_graph_or_of_the_nodes_of_many_graphs() {
     let dataset = loaded(&[nodes, ("labels.csv", "label\n1\n0\n"), ("edges.csv", "0,2\n1,3\n"), ("train.csv", "1\n")]);
     assert_eq!((dataset.labels.clone(), dataset.level), (classes(&[1, 0], 2), Level::Graph));
     assert_eq!((dataset.split.train.clone(), dataset.features.dense()[0]), (vec![1], 2.0));
-    // One label a node: nodes are still sorted, and their labels and splits with them.
+    // One label per node: nodes are still sorted, and their labels and splits with them.
     let labels = ("labels.csv", "0\n1\n2\n1\n");
     let dataset = loaded(&[nodes, labels, ("edges.csv", "0,2\n1,3\n"), ("train.csv", "2\n")]);
     assert_eq!((dataset.labels.clone(), dataset.level), (classes(&[1, 1, 0, 2], 3), Level::Node));
@@ -316,6 +316,6 @@ fn classes_from_one_and_half_mirrored_weights_are_not_guessed() {
     let message = refused(&[("nodes.csv", "x,label\n1,1\n2,2\n3,1\n"), ("edges.csv", "0,1\n")]);
     assert!(message.contains("found none of class 0"), "{message}");
     let edges = "source,target,weight\n0,1,2\n1,0,2\n1,2,3\n2,1,3\n0,2,5\n";
-    let found = refused(&[("nodes.csv", "x,label\n1,0\n2,1\n3,1\n"), ("edges.csv", edges)]);
-    assert!(found.contains("4 of 5 weighted edges are listed both ways"), "{found}");
+    let refusal = refused(&[("nodes.csv", "x,label\n1,0\n2,1\n3,1\n"), ("edges.csv", edges)]);
+    assert!(refusal.contains("4 of 5 weighted edges are listed both ways"), "{refusal}");
 }

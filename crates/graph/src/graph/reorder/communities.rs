@@ -9,7 +9,7 @@
 //!
 //! Deterministic: a quarter of the nodes moves at a time, all of them looking at the same labels. Were it all of them,
 //! two neighbours could swap labels for ever; were it one by one, there would be nothing to share between threads.
-//! Memory: 16 bytes a node, whatever the number of edges.
+//! Memory: 16 bytes per node, whatever the number of edges.
 
 use super::Neighbours;
 use crate::error::Result;
