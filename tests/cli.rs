@@ -485,3 +485,39 @@ fn the_kernels_train_a_store_on_the_host() {
     assert!(host["memory_bytes_by_buffer"]["features, copied"].as_u64().unwrap() > 0);
     assert!(plan("cpu")["memory_bytes_by_buffer"]["features, copied"].is_null());
 }
+
+#[test]
+fn quiet_says_nothing_but_errors() {
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("s")).unwrap();
+    // The session of a store without enough training has notes and progress to tell.
+    let common = ["--dataset", "s", "--epochs", "1", "--json"];
+    let spoken = |output: std::process::Output| {
+        assert!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["run_dir"].is_string());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let normal = spoken(scratch.train(&common));
+    assert!(normal.contains("writing to") && normal.contains("note: ") && normal.contains("best epoch"), "{normal}");
+    assert_eq!(spoken(scratch.train(&[&["-q"], &common[..]].concat())), "");
+    assert_eq!(spoken(scratch.run("harmonia", &[&["train"], &common[..], &["--quiet"]].concat())), "");
+    assert_eq!(spoken(scratch.run("harmonia", &[&["-q", "train"], &common[..]].concat())), "");
+    scratch.refused("harmonia-train", &["-q", "--set", "train.epoch=3"], &["error: ", "train.epochs"]);
+    scratch.refused("harmonia-train", &["-q", "-v"], &["--quiet", "--verbose"]);
+    assert!(scratch.harmonia_ok(&["data", "list", "--verbose"]).contains("cora"));
+}
+
+#[test]
+fn all_that_commands_say_on_stderr_goes_through_one_place() {
+    fn look(directory: &std::path::Path) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                look(&path);
+            } else if !path.ends_with("voice.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("eprint"), "{} does not ask voice.rs", path.display());
+            }
+        }
+    }
+    look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli"));
+}

@@ -3,7 +3,7 @@
 use super::data::{AccessFlags, DirectoryFlag};
 use super::settings::integer;
 use super::signals::catch_interrupts;
-use super::{say, watch};
+use super::{say, voice, watch};
 use crate::cli::threads::with_threads;
 use crate::config::Config;
 use crate::device::Device;
@@ -150,11 +150,12 @@ fn config(arguments: &Arguments, is_run: bool) -> Result<Config> {
 /// The model of a run, or the first of several; none, and a note that says so, where none was saved yet.
 fn model_of(run: &Path) -> Result<Option<FittedModel>> {
     let Ok(all) = members(run) else {
-        eprintln!("note: {} holds no model yet, so there is no spectral response", run.display());
+        voice::note(format_args!("{} holds no model yet, so there is no spectral response", run.display()));
         return Ok(None);
     };
     if all.len() > 1 {
-        eprintln!("note: {} holds {} models; hop weights are of {}", run.display(), all.len(), all[0].display());
+        let (count, first) = (all.len(), all[0].display());
+        voice::note(format_args!("{} holds {count} models; hop weights are of {first}", run.display()));
     }
     FittedModel::load(&all[0].join("best.safetensors")).map(Some)
 }

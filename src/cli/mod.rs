@@ -20,11 +20,13 @@ mod signals;
 mod summary;
 mod threads;
 mod train;
+mod voice;
 mod watch;
 
 use clap::{Parser, Subcommand};
 use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
+use voice::VoiceFlags;
 
 /// Train HARMONIA, an interpretable-by-design graph additive model.
 #[derive(Parser)]
@@ -32,6 +34,8 @@ use std::process::ExitCode;
 struct TrainCommand {
     #[command(flatten)]
     arguments: train::Arguments,
+    #[command(flatten)]
+    voice: VoiceFlags,
 }
 
 /// HARMONIA: graph models you can read.
@@ -40,6 +44,8 @@ struct TrainCommand {
 struct HarmoniaCommand {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    voice: VoiceFlags,
 }
 
 #[derive(Subcommand)]
@@ -85,12 +91,16 @@ enum Command {
 
 /// The `harmonia-train` binary.
 pub fn harmonia_train() -> ExitCode {
-    exit(train::run(TrainCommand::parse().arguments))
+    let TrainCommand { arguments, voice } = TrainCommand::parse();
+    voice.apply();
+    exit(train::run(arguments))
 }
 
 /// The `harmonia` binary.
 pub fn harmonia() -> ExitCode {
-    exit(match HarmoniaCommand::parse().command {
+    let HarmoniaCommand { command, voice } = HarmoniaCommand::parse();
+    voice.apply();
+    exit(match command {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
@@ -123,7 +133,7 @@ fn exit(result: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Display of our errors already holds the whole chain.
-            eprintln!("error: {error}");
+            voice::error(&error);
             ExitCode::from(error.exit_code() as u8)
         }
     }

@@ -1,7 +1,7 @@
 //! `harmonia predict`: the class and the probabilities of every unit, as a CSV file.
 
 use super::reading::{RunArgument, table};
-use super::{say, watch};
+use super::{say, voice, watch};
 use crate::runs::load_dataset;
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
@@ -110,14 +110,14 @@ fn by_name(dataset: &mut Dataset, names: &[String]) {
     let columns: Option<Vec<usize>> = names.iter().map(|name| place.get(name).copied()).collect();
     match columns.filter(|_| place.len() == names.len()) {
         Some(columns) => {
-            eprintln!("note: columns of {} are taken by name: they come in another order", dataset.name);
+            voice::note(format_args!("columns of {} are taken by name: they come in another order", dataset.name));
             dataset.features = Arc::new(dataset.features.columns(&columns));
             dataset.feature_names = names.to_vec();
         }
-        None => eprintln!(
-            "note: feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
+        None => voice::note(format_args!(
+            "feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
             names[k], dataset.feature_names[k], dataset.name
-        ),
+        )),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::reading::{RunArgument, table};
-use super::say;
+use super::{say, voice};
 use crate::cli::signals;
 use crate::loss::metrics::{mean, standard_deviation};
 use crate::studies::remove_retrain::{Removal, Which, remove_retrain};
@@ -49,7 +49,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let runs = arguments.run.all()?;
         for run in &runs {
             let progress = |which: Which, count: usize| {
-                eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
+                let all = run.factors.features();
+                voice::line(format_args!("without {count} of {all} features: {}", which.name()));
             };
             let mut observer = Progress::new(run.config.train.metric);
             found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);

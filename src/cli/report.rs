@@ -1,7 +1,7 @@
 //! `harmonia report`: everything about a run in one page.
 
 use super::reading::RunArgument;
-use super::say;
+use super::{say, voice};
 use crate::cli::signals;
 use crate::report::{self, Request};
 use crate::runs::{Names, TrainedRun};
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let progress = |report: Report<'_>| {
             let (Report::Step(what) | Report::Progress(what, ..)) = report;
             if last.replace(what.into()) != what {
-                eprintln!("{what} ...");
+                voice::line(format_args!("{what} ..."));
             }
         };
         let watch = Watch::new(&progress, signals::stop());

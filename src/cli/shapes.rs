@@ -2,7 +2,7 @@
 
 use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
-use super::say;
+use super::{say, voice};
 use crate::explain::stability::{Band, Compared, bands};
 use crate::explain::{Distribution, Shape, Units};
 use crate::runs::{Names, TrainedRun};
@@ -84,7 +84,7 @@ fn shapes(arguments: &Arguments) -> Result<()> {
             _ => svg(&run.dataset.name, &curves),
         };
         files::write_atomic(path, text.as_bytes())?;
-        eprintln!("{} responses written to {}", curves.len(), path.display());
+        voice::line(format_args!("{} responses written to {}", curves.len(), path.display()));
     }
     if arguments.json {
         return say(&format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())));
@@ -269,7 +269,8 @@ fn svg(dataset: &str, curves: &[Curve]) -> String {
         );
     }
     if shown.len() < curves.len() {
-        eprintln!("note: the picture shows the first {MOST} of {} responses; .csv and .json hold all", curves.len());
+        let all = curves.len();
+        voice::note(format_args!("the picture shows the first {MOST} of {all} responses; .csv and .json hold all"));
     }
     out + "</svg>\n"
 }

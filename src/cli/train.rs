@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{dry_run, progress::Progress, say, summary, watch};
+use super::{dry_run, progress::Progress, say, summary, voice, watch};
 use crate::architecture::Layout;
 use crate::cli::threads::with_threads;
 use crate::config::Config;
@@ -126,11 +126,11 @@ fn run_on<D: Device<Real = f32>>(
         RunDirectory::create(&root, &config)?;
     }
     if arguments.resume.is_some() && root.join("summary.json").exists() {
-        eprintln!("{} is already finished; its result:", root.display());
+        voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
         announce(&config, &dataset, &device.name(), &root);
         if let Some(note) = note {
-            eprintln!("note: {note}");
+            voice::note(note);
         }
     }
     drop(dataset);
@@ -168,20 +168,20 @@ fn make_paths_absolute(config: &mut Config) {
 
 fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
     let preset = if config.preset.is_empty() { "no preset".into() } else { format!("preset {}", config.preset) };
-    eprintln!(
+    voice::line(format_args!(
         "{}: {} nodes, {} directed edges, {} features; {preset}; {device}; writing to {}",
         dataset.name,
         dataset.graph.nodes(),
         dataset.graph.directed_edges(),
         dataset.features.cols,
         root.display()
-    );
+    ));
     if dataset.graphs() == 1 && config.train.batch_size > 0 {
         let steps = dataset.split.train.len().div_ceil(config.train.batch_size);
-        eprintln!(
-            "note: {steps} steps an epoch, each over the whole graph (train.batch_size = {}); --set train.batch_size=0 \
-             takes one step an epoch",
+        voice::note(format_args!(
+            "{steps} steps per epoch, each over the whole graph (train.batch_size = {}); --set train.batch_size=0 \
+             takes one step per epoch",
             config.train.batch_size
-        );
+        ));
     }
 }

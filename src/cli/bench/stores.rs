@@ -3,7 +3,7 @@
 use super::case::Source;
 use super::child::{self, Answer};
 use super::job::{Job, SEED};
-use crate::cli::watch;
+use crate::cli::{voice, watch};
 use harmonia_data::download::Access;
 use harmonia_data::generate::Shape;
 use harmonia_data::{catalogue, obtain};
@@ -75,7 +75,7 @@ impl Stores<'_> {
             return Ok(Ok(out));
         }
         std::fs::create_dir_all(&directory).map_err(Error::io("create directory", &directory))?;
-        eprintln!("generating {}", out.display());
+        voice::line(format_args!("generating {}", out.display()));
         let job = Job::Generate { name, shape, out: out.clone(), threads: self.threads };
         Ok(child::job::<()>(&job)?.map(|()| out))
     }
