@@ -521,3 +521,22 @@ fn all_that_commands_say_on_stderr_goes_through_one_place() {
     }
     look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli"));
 }
+
+#[test]
+fn errors_are_coloured_like_those_of_the_parser_and_only_where_they_may_be() {
+    let scratch = Scratch::new();
+    let said = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = scratch.command("harmonia-train", arguments);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let forced = ("CLICOLOR_FORCE", "1");
+    let colour = |arguments: &[&str]| said(arguments, &[forced]).split("error:").next().unwrap().to_string();
+    let ours = ["--preset", "none"];
+    assert!(colour(&ours).starts_with('\x1b') && colour(&ours) == colour(&["--none"]), "{:?}", colour(&ours));
+    // Neither in a pipe, nor where colours are not wanted.
+    for variables in [&[][..], &[forced, ("NO_COLOR", "1")]] {
+        let message = said(&ours, variables);
+        assert!(message.starts_with("error: there is no preset"), "{message:?}");
+    }
+}

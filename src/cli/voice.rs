@@ -2,6 +2,7 @@
 //! that `--quiet` and `--verbose` hold everywhere.
 
 use clap::Args;
+use clap::builder::Styles;
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -71,7 +72,8 @@ pub fn seconds_between_lines() -> f64 {
     if is_at_least(VERBOSE) { 1.0 } else { 10.0 }
 }
 
-/// An error, at any level.
+/// An error, at any level; coloured as clap colours its own, where clap would.
 pub fn error(text: impl Display) {
-    eprintln!("error: {text}");
+    let style = *Styles::styled().get_error();
+    anstream::eprintln!("{style}error:{style:#} {text}");
 }
