@@ -404,9 +404,14 @@ fn a_device_that_is_not_there_is_said_and_auto_goes_on_without() {
     assert!(message.starts_with("error: no ") && message.contains("--device cpu"), "{message}");
     assert!(scratch.entries().is_empty());
 
-    let output = scratch.train(&quick(&["--out", "r"]));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && message.contains("note: computing on the CPU: no "), "{message}");
+    // Nobody asked for a GPU; who asks why is told.
+    for (flags, told) in [(&["--out", "a"][..], false), (&["--out", "b", "--device", "auto", "--verbose"], true)] {
+        let output = scratch.train(&quick(flags));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{message}");
+        assert_eq!(message.contains("note: computing on the CPU: no "), told, "{message}");
+        assert!(told || !message.contains("driver"), "{message}");
+    }
 }
 
 #[test]

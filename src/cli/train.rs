@@ -88,19 +88,33 @@ pub fn run(arguments: Arguments) -> Result<()> {
     }
     with_threads(config.run.threads, || {
         let (machine, reason) = Machine::chosen(&config.run.device, config.engine)?;
-        let note = match machine {
-            Machine::Host(_) => {
-                Some("--device host runs CUDA kernels one thread after the other; --device cpu is far faster".into())
-            }
-            _ => reason.map(|reason| format!("computing on the CPU: {reason}")),
-        };
-        on_machine!(&machine, device => run_on(device, note, &arguments, config))
+        let remarks = Remarks { is_host: matches!(machine, Machine::Host(_)), why_cpu: reason };
+        on_machine!(&machine, device => run_on(device, &remarks, &arguments, config))
     })?
+}
+
+/// What there is to say about the device.
+struct Remarks {
+    is_host: bool,
+    /// Why `auto` chose the CPU.
+    why_cpu: Option<String>,
+}
+
+impl Remarks {
+    fn say(&self) {
+        if self.is_host {
+            voice::note("--device host runs CUDA kernels one thread after the other; --device cpu is far faster");
+        }
+        // Nobody asked for a GPU: that there is none is no news.
+        if let Some(reason) = &self.why_cpu {
+            voice::detail(format_args!("computing on the CPU: {reason}"));
+        }
+    }
 }
 
 fn run_on<D: Device<Real = f32>>(
     device: &D,
-    note: Option<String>,
+    remarks: &Remarks,
     arguments: &Arguments,
     mut config: Config,
 ) -> Result<()> {
@@ -129,9 +143,7 @@ fn run_on<D: Device<Real = f32>>(
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
         announce(&config, &dataset, &device.name(), &root);
-        if let Some(note) = note {
-            voice::note(note);
-        }
+        remarks.say();
     }
     drop(dataset);
     let session = Session { device, config: &config, stop: &stop };

@@ -20,7 +20,7 @@ pub struct VoiceFlags {
     /// Say nothing on stderr but errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more: progress every second where there is no terminal
+    /// Say more: what was chosen and why, and progress every second where there is no terminal
     #[arg(short, long, global = true)]
     verbose: bool,
 }
@@ -60,6 +60,13 @@ pub fn line(text: impl Display) {
 /// Something the user should know about the result.
 pub fn note(text: impl Display) {
     line(format_args!("note: {text}"));
+}
+
+/// A note for those who ask why.
+pub fn detail(text: impl Display) {
+    if is_at_least(VERBOSE) {
+        note(text);
+    }
 }
 
 /// Whether progress is shown as bars: on a terminal.
