@@ -9,6 +9,7 @@ mod explain;
 mod gradients;
 mod init;
 mod intervene;
+mod output;
 mod predict;
 mod progress;
 mod reading;

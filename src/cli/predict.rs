@@ -1,5 +1,6 @@
 //! `harmonia predict`: the class and the probabilities of every unit, as a CSV file.
 
+use super::output::OutputFile;
 use super::reading::{RunArgument, table};
 use super::{say, voice, watch};
 use crate::runs::load_dataset;
@@ -7,7 +8,6 @@ use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Other data to predict: a store directory or the name of a dataset
     #[arg(long, value_name = "STORE", visible_alias = "dataset")]
     store: Option<String>,
-    /// File to write: id, name, part of the split, label, prediction, one probability a class
+    /// File to write: id, name, part of the split, label, prediction, one probability per class; - is standard output
     #[arg(long, value_name = "FILE.csv")]
     out: PathBuf,
     /// Print what was written as one JSON object
@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn predict(arguments: &Arguments) -> Result<()> {
-    files::check_writable(&arguments.out)?;
+    let out = OutputFile::new("--out", &arguments.out, &["csv"])?.beside_json("--out", arguments.json)?;
     let mut run = arguments.run.first()?;
     if let Some(other) = &arguments.store {
         let dataset = other_data(arguments, other, &run)?;
@@ -52,7 +52,7 @@ fn predict(arguments: &Arguments) -> Result<()> {
     let model = crate::model::FittedModel { scaling: None, ..run.model.clone() };
     let logits = model.logits(&run.dataset)?;
     let (text, parts) = csv(&run, &names, &logits);
-    files::write_atomic(&arguments.out, text.as_bytes())?;
+    out.write(&text)?;
     let units = run.dataset.units();
     let share = |[right, labelled]: [usize; 2]| (labelled > 0).then(|| right as f64 / labelled as f64);
     let total = parts.iter().fold([0, 0], |[a, b], (_, [right, labelled])| [a + right, b + labelled]);
@@ -70,6 +70,10 @@ fn predict(arguments: &Arguments) -> Result<()> {
         if let Some(share) = share(counts) {
             rows.push(vec![format!("right, of {} {part}", counts[1]), format!("{:.2} %", 100.0 * share)]);
         }
+    }
+    if out.is_stdout() {
+        voice::line(table(&rows, 1).trim_end());
+        return Ok(());
     }
     rows.push(vec!["written to".into(), arguments.out.display().to_string()]);
     say(&table(&rows, 1))
