@@ -126,6 +126,7 @@ fn typos_are_refused_with_a_suggestion() {
         (&["--set", "data.split=per-class:1/18446744073709551615/1"], &["18446744073709551615 validation"]),
         (&["--set", "model.hidden=[16777216, 16777216]"], &["parameters", "model.hidden"]),
         (&["--set", "init.response_slope=nan"], &["init.response_slope", "NaN"]),
+        (&["--set", "data.split=fractions:60/20/30"], &["data.split", "fractions:60/20/30", "110", "100"]),
         (&["--normalise", "row"], &["data.normalise"]),
         (&["--set", "preset=mutga"], &["mutga", "did you mean `mutag`"]),
     ] {
