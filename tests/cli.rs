@@ -546,3 +546,25 @@ fn errors_are_coloured_like_those_of_the_parser_and_only_where_they_may_be() {
         assert!(message.starts_with("error: there is no preset"), "{message:?}");
     }
 }
+
+#[test]
+fn a_file_where_a_directory_is_expected_is_called_a_file() {
+    let scratch = Scratch::new();
+    scratch.write("notes.txt", "not a directory");
+    let expected = ["notes.txt: is a file; expected a directory"];
+    for arguments in [
+        &quick(&["--out", "notes.txt"])[..],
+        &["--resume", "notes.txt"],
+        &["--dataset", "cora", "--data-dir", "notes.txt"],
+    ] {
+        scratch.refused("harmonia-train", arguments, &expected);
+    }
+    for arguments in [
+        &["explain", "notes.txt", "--node", "1"][..],
+        &["predict", "notes.txt", "--out", "p.csv"],
+        &["diagnose", "notes.txt"],
+        &["data", "list", "--data-dir", "notes.txt"],
+    ] {
+        scratch.refused("harmonia", arguments, &expected);
+    }
+}

@@ -16,6 +16,7 @@ use crate::settings::Layers;
 use clap::Args;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -88,6 +89,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 fn run_here(arguments: &Arguments) -> Result<()> {
     let path = Path::new(&arguments.target);
+    files::check_directory(path)?;
     let is_run = path.join("config.toml").is_file();
     let config = config(arguments, is_run)?;
     let hops = arguments.hops.unwrap_or(if is_run { config.model.hops } else { diagnose::DEFAULT_HOPS });

@@ -184,6 +184,7 @@ fn create_empty(path: &Path) -> Result<()> {
         }
         return Ok(());
     }
+    files::check_directory(path)?;
     fs::create_dir_all(path).map_err(Error::io("create directory", path))
 }
 

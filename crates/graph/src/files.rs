@@ -104,6 +104,17 @@ pub fn is_stream(path: &Path) -> bool {
     matches!(Place::of(path), Ok(Place::Stream))
 }
 
+/// Refuses a file where a directory is expected. One that does not exist yet is fine.
+///
+/// # Errors
+/// `path` is a file.
+pub fn check_directory(path: &Path) -> Result<()> {
+    match path.exists() && !path.is_dir() {
+        true => Err(Error::file(path, "is a file; expected a directory")),
+        false => Ok(()),
+    }
+}
+
 /// Removes what a kill during [`write_atomic`] left in a directory.
 pub fn remove_unfinished(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -8,6 +8,7 @@ use harmonia_data::download::Access;
 use harmonia_data::generate::Shape;
 use harmonia_data::{catalogue, obtain};
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use harmonia_graph::store::Store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,7 @@ impl Stores<'_> {
             }
             return Ok(Ok(out));
         }
+        files::check_directory(&directory)?;
         std::fs::create_dir_all(&directory).map_err(Error::io("create directory", &directory))?;
         voice::line(format_args!("generating {}", out.display()));
         let job = Job::Generate { name, shape, out: out.clone(), threads: self.threads };
