@@ -109,6 +109,8 @@ fn typos_are_refused_with_a_suggestion() {
     let file = scratch.write("bad.toml", "[train]\nepoch = 3\n");
     for (arguments, expected) in [
         (&["--set", "train.epoch=3"][..], &["train.epoch", "did you mean `train.epochs`"][..]),
+        (&["--set", "train.lr=1"], &["train.lr", "did you mean `train.learning_rate`"]),
+        (&["--set", "dropout=0.1"], &["`dropout`", "did you mean `train.dropout`"]),
         (&["--config", file.to_str().unwrap()], &["bad.toml", "did you mean `train.epochs`"]),
         (&["--dataset", "coraa"], &["coraa", "did you mean `cora`"]),
         (&["--preset", "ogbn-arxv"], &["ogbn-arxv", "did you mean `ogbn-arxiv`"]),
