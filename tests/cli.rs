@@ -570,3 +570,35 @@ fn a_file_where_a_directory_is_expected_is_called_a_file() {
         scratch.refused("harmonia", arguments, &expected);
     }
 }
+
+#[test]
+fn completions_know_commands_and_flags() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = scratch.harmonia_ok(&["completions", shell]);
+        for part in ["remove-retrain", "offline", "quiet"] {
+            assert!(text.contains(part), "no {part} for {shell}");
+        }
+        assert!(scratch.harmonia_ok(&["completions", shell, "--of", "harmonia-train"]).contains("resume"));
+    }
+    scratch.refused("harmonia", &["completions", "bahs"], &["bahs", "bash"]);
+}
+
+#[test]
+fn the_manual_has_one_page_per_command() {
+    let scratch = Scratch::new();
+    scratch.harmonia_ok(&["man", "share/man1"]);
+    // Again, over what is there.
+    let said = scratch.harmonia_ok(&["man", "share/man1"]);
+    let pages = std::fs::read_dir(scratch.path("share/man1")).unwrap();
+    let names: Vec<String> = pages.map(|page| page.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    assert!(said.starts_with(&format!("{} pages", names.len())), "{said}");
+    for page in ["harmonia.1", "harmonia-train.1", "harmonia-data.1", "harmonia-data-convert.1", "harmonia-explain.1"] {
+        assert!(names.iter().any(|name| name == page), "no {page} in {names:?}");
+    }
+    assert!(names.iter().all(|name| name.ends_with(".1") && !name.contains("help")), "{names:?}");
+    let page = std::fs::read_to_string(scratch.path("share/man1/harmonia-data-convert.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("label\\-column"), "{page}");
+    scratch.write("file", "in the way");
+    scratch.refused("harmonia", &["man", "file"], &["file: is a file; expected a directory"]);
+}

@@ -9,6 +9,7 @@ mod explain;
 mod gradients;
 mod init;
 mod intervene;
+mod manual;
 mod output;
 mod predict;
 mod progress;
@@ -88,6 +89,11 @@ enum Command {
     /// Measure epochs on this machine: time, memory, bandwidth, ops, and PyTorch beside them
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
+    /// Print what a shell needs to complete commands and flags
+    #[command(after_help = manual::COMPLETION_EXAMPLES)]
+    Completions(manual::CompletionArguments),
+    /// Write the manual, one page per command
+    Man(manual::ManArguments),
 }
 
 /// The `harmonia-train` binary.
@@ -115,6 +121,8 @@ pub fn harmonia() -> ExitCode {
         Command::Diagnose(arguments) => diagnose::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
     })
 }
 
