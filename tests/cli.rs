@@ -602,3 +602,22 @@ fn the_manual_has_one_page_per_command() {
     scratch.write("file", "in the way");
     scratch.refused("harmonia", &["man", "file"], &["file: is a file; expected a directory"]);
 }
+
+#[test]
+fn the_version_says_commit_and_devices() {
+    let scratch = Scratch::new();
+    for binary in ["harmonia", "harmonia-train"] {
+        let text = stdout_of(&scratch.run(binary, &["--version"]), &["--version"]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], format!("{binary} {}", env!("CARGO_PKG_VERSION")));
+        let commit = lines[1].strip_prefix("commit ").unwrap();
+        let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(commit == "unknown" || is_hash, "{commit}");
+        for (line, device) in lines[2..].iter().zip(["cpu: ", "cuda: ", "host: "]) {
+            assert!(line.starts_with(device) && line.len() > device.len(), "{text}");
+        }
+        assert_eq!(lines.len(), 5, "{text}");
+        let short = stdout_of(&scratch.run(binary, &["-V"]), &["-V"]);
+        assert_eq!(short, format!("{} ({commit})\n", lines[0]));
+    }
+}

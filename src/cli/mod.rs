@@ -22,9 +22,11 @@ mod signals;
 mod summary;
 mod threads;
 mod train;
+mod version;
 mod voice;
 mod watch;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
@@ -32,7 +34,7 @@ use voice::VoiceFlags;
 
 /// Train HARMONIA, an interpretable-by-design graph additive model.
 #[derive(Parser)]
-#[command(name = "harmonia-train", version, after_help = train::EXAMPLES)]
+#[command(name = "harmonia-train", version = version::SHORT, after_help = train::EXAMPLES)]
 struct TrainCommand {
     #[command(flatten)]
     arguments: train::Arguments,
@@ -42,7 +44,7 @@ struct TrainCommand {
 
 /// HARMONIA: graph models you can read.
 #[derive(Parser)]
-#[command(name = "harmonia", version)]
+#[command(name = "harmonia", version = version::SHORT)]
 struct HarmoniaCommand {
     #[command(subcommand)]
     command: Command,
@@ -98,14 +100,14 @@ enum Command {
 
 /// The `harmonia-train` binary.
 pub fn harmonia_train() -> ExitCode {
-    let TrainCommand { arguments, voice } = TrainCommand::parse();
+    let TrainCommand { arguments, voice } = parsed();
     voice.apply();
     exit(train::run(arguments))
 }
 
 /// The `harmonia` binary.
 pub fn harmonia() -> ExitCode {
-    let HarmoniaCommand { command, voice } = HarmoniaCommand::parse();
+    let HarmoniaCommand { command, voice } = parsed();
     voice.apply();
     exit(match command {
         Command::Train(arguments) => train::run(arguments),
@@ -123,6 +125,18 @@ pub fn harmonia() -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
+    })
+}
+
+/// The command line; help, the version and bad usage end here.
+fn parsed<C: Parser>() -> C {
+    C::try_parse().unwrap_or_else(|error| {
+        // Both flags give this; -V is one line.
+        if error.kind() == ErrorKind::DisplayVersion && std::env::args_os().any(|word| word == "--version") {
+            let failed = say(&version::long(C::command().get_name())).is_err();
+            std::process::exit(i32::from(failed));
+        }
+        error.exit()
     })
 }
 
