@@ -256,7 +256,7 @@ fn init_and_gradients_write_what_checkpoints_are_named() {
     scratch.refused("harmonia", &with_noise, &["bad", "[5, 2]", "[2, 5]"]);
     // Parameters of another model are refused by name and shape.
     let other = ["gradients", "--store", "ring", "--preset", "mutag", "--params", "p.safetensors", "--out", "x"];
-    scratch.refused("harmonia", &other, &["p.safetensors", "shape", "--preset"]);
+    scratch.refused("harmonia", &other, &["p.safetensors", "shape", "preset"]);
 }
 
 #[test]
@@ -404,7 +404,8 @@ fn a_device_that_is_not_there_is_said_and_auto_goes_on_without() {
     let output = scratch.train(&quick(&["--device", "cuda"]));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.starts_with("error: no ") && message.contains("--device cpu"), "{message}");
+    assert!(message.starts_with("error: no ") && message.contains("set run.device = cpu"), "{message}");
+    assert!(message.ends_with("hint: set it with --device cpu\n"), "{message}");
     assert!(scratch.entries().is_empty());
 
     // Nobody asked for a GPU; who asks why is told.
@@ -437,7 +438,9 @@ fn half_states_train_on_the_cpu_and_are_refused_on_directed_graphs() {
     let output = scratch.train(&["--dataset", "directed", "--device", "cpu", "--set", "engine.states=f16"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("engine.states=bf16"), "{message}");
+    // The library names the setting, the command line how to set it.
+    assert!(message.contains("set engine.states = bf16\n"), "{message}");
+    assert!(message.ends_with("hint: set it with --set engine.states=bf16\n"), "{message}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod doctor;
 mod dry_run;
 mod explain;
 mod gradients;
+mod hint;
 mod init;
 mod intervene;
 mod manual;
@@ -102,14 +103,18 @@ enum Command {
 pub fn harmonia_train() -> ExitCode {
     let TrainCommand { arguments, voice } = parsed();
     voice.apply();
-    exit(train::run(arguments))
+    exit(train::run(arguments), true)
 }
 
 /// The `harmonia` binary.
 pub fn harmonia() -> ExitCode {
     let HarmoniaCommand { command, voice } = parsed();
     voice.apply();
-    exit(match command {
+    let settable = matches!(
+        command,
+        Command::Train(_) | Command::Gradients(_) | Command::Init(_) | Command::Diagnose(_) | Command::Bench(_)
+    );
+    let result = match command {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
@@ -125,7 +130,8 @@ pub fn harmonia() -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
-    })
+    };
+    exit(result, settable)
 }
 
 /// The command line; help, the version and bad usage end here.
@@ -151,12 +157,15 @@ fn say(text: &str) -> Result<()> {
     }
 }
 
-fn exit(result: Result<()>) -> ExitCode {
+fn exit(result: Result<()>, settable: bool) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Display of our errors already holds the whole chain.
             voice::error(&error);
+            if let Some(hint) = hint::of(&error, settable) {
+                voice::hint(hint);
+            }
             ExitCode::from(error.exit_code() as u8)
         }
     }

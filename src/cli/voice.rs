@@ -84,3 +84,8 @@ pub fn error(text: impl Display) {
     let style = *Styles::styled().get_error();
     anstream::eprintln!("{style}error:{style:#} {text}");
 }
+
+/// What to do about it.
+pub fn hint(text: impl Display) {
+    eprintln!("hint: {text}");
+}

@@ -179,7 +179,7 @@ fn create_empty(path: &Path) -> Result<()> {
         if entries.next().is_some() {
             return Err(Error::file(
                 path,
-                "is not empty: choose another --out, or continue the run in it with --resume",
+                "is not empty: choose another directory (--out), or continue the run in it (--resume)",
             ));
         }
         return Ok(());

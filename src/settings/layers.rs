@@ -100,7 +100,8 @@ impl Layers {
         read(self.table)
     }
 
-    fn keys(&self) -> Vec<String> {
+    /// Every setting, as `section.key`.
+    pub fn keys(&self) -> Vec<String> {
         (self.table.iter())
             .flat_map(|(section, value)| match value {
                 Value::Table(keys) => keys.keys().map(|key| format!("{section}.{key}")).collect(),

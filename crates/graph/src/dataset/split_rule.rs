@@ -128,7 +128,7 @@ fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Sp
     if units.len() < folds {
         return Err(Error::Data(format!(
             "{} labelled nodes or graphs cannot be dealt to {folds} folds (which is how data without a split of its own is \
-             split); use --set data.split=fractions:60/20/20, or store a split",
+             split); set data.split = fractions:60/20/20, or store a split",
             units.len()
         )));
     }
