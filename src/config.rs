@@ -219,7 +219,7 @@ impl States {
         }
         Err(Error::Config(
             "engine.states = f16 is for undirected graphs: on a directed one the gradient of a node is a sum over all that \
-             point to it and may leave the range of half precision; use --set engine.states=bf16"
+             point to it and may leave the range of half precision; set engine.states = bf16"
                 .into(),
         ))
     }
@@ -416,7 +416,7 @@ impl Config {
             return bad("run.folds", &self.run.folds, "3 to 65536 (one tests, one validates), or 0 for none");
         }
         if self.run.folds != 0 && rule != SplitRule::Default {
-            return bad("data.split", &self.data.split, "default, because --folds draws the splits");
+            return bad("data.split", &self.data.split, "default, because run.folds draws the splits");
         }
         // Sizes that do not depend on the dataset.
         self.architecture(1, 1).check()

@@ -109,6 +109,8 @@ fn typos_are_refused_with_a_suggestion() {
     let file = scratch.write("bad.toml", "[train]\nepoch = 3\n");
     for (arguments, expected) in [
         (&["--set", "train.epoch=3"][..], &["train.epoch", "did you mean `train.epochs`"][..]),
+        (&["--set", "train.lr=1"], &["train.lr", "did you mean `train.learning_rate`"]),
+        (&["--set", "dropout=0.1"], &["`dropout`", "did you mean `train.dropout`"]),
         (&["--config", file.to_str().unwrap()], &["bad.toml", "did you mean `train.epochs`"]),
         (&["--dataset", "coraa"], &["coraa", "did you mean `cora`"]),
         (&["--preset", "ogbn-arxv"], &["ogbn-arxv", "did you mean `ogbn-arxiv`"]),
@@ -126,6 +128,7 @@ fn typos_are_refused_with_a_suggestion() {
         (&["--set", "data.split=per-class:1/18446744073709551615/1"], &["18446744073709551615 validation"]),
         (&["--set", "model.hidden=[16777216, 16777216]"], &["parameters", "model.hidden"]),
         (&["--set", "init.response_slope=nan"], &["init.response_slope", "NaN"]),
+        (&["--set", "data.split=fractions:60/20/30"], &["data.split", "fractions:60/20/30", "110", "100"]),
         (&["--normalise", "row"], &["data.normalise"]),
         (&["--set", "preset=mutga"], &["mutga", "did you mean `mutag`"]),
     ] {
@@ -253,7 +256,7 @@ fn init_and_gradients_write_what_checkpoints_are_named() {
     scratch.refused("harmonia", &with_noise, &["bad", "[5, 2]", "[2, 5]"]);
     // Parameters of another model are refused by name and shape.
     let other = ["gradients", "--store", "ring", "--preset", "mutag", "--params", "p.safetensors", "--out", "x"];
-    scratch.refused("harmonia", &other, &["p.safetensors", "shape", "--preset"]);
+    scratch.refused("harmonia", &other, &["p.safetensors", "shape", "preset"]);
 }
 
 #[test]
@@ -401,12 +404,18 @@ fn a_device_that_is_not_there_is_said_and_auto_goes_on_without() {
     let output = scratch.train(&quick(&["--device", "cuda"]));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.starts_with("error: no ") && message.contains("--device cpu"), "{message}");
+    assert!(message.starts_with("error: no ") && message.contains("set run.device = cpu"), "{message}");
+    assert!(message.ends_with("hint: set it with --device cpu\n"), "{message}");
     assert!(scratch.entries().is_empty());
 
-    let output = scratch.train(&quick(&["--out", "r"]));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && message.contains("note: computing on the CPU: no "), "{message}");
+    // Nobody asked for a GPU; who asks why is told.
+    for (flags, told) in [(&["--out", "a"][..], false), (&["--out", "b", "--device", "auto", "--verbose"], true)] {
+        let output = scratch.train(&quick(flags));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{message}");
+        assert_eq!(message.contains("note: computing on the CPU: no "), told, "{message}");
+        assert!(told || !message.contains("driver"), "{message}");
+    }
 }
 
 #[test]
@@ -429,7 +438,9 @@ fn half_states_train_on_the_cpu_and_are_refused_on_directed_graphs() {
     let output = scratch.train(&["--dataset", "directed", "--device", "cpu", "--set", "engine.states=f16"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("engine.states=bf16"), "{message}");
+    // The library names the setting, the command line how to set it.
+    assert!(message.contains("set engine.states = bf16\n"), "{message}");
+    assert!(message.ends_with("hint: set it with --set engine.states=bf16\n"), "{message}");
 }
 
 #[test]
@@ -484,4 +495,132 @@ fn the_kernels_train_a_store_on_the_host() {
     // A device that copies batches plans for the copies.
     assert!(host["memory_bytes_by_buffer"]["features, copied"].as_u64().unwrap() > 0);
     assert!(plan("cpu")["memory_bytes_by_buffer"]["features, copied"].is_null());
+}
+
+#[test]
+fn quiet_says_nothing_but_errors() {
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("s")).unwrap();
+    // The session of a store without enough training has notes and progress to tell.
+    let common = ["--dataset", "s", "--epochs", "1", "--json"];
+    let spoken = |output: std::process::Output| {
+        assert!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["run_dir"].is_string());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let normal = spoken(scratch.train(&common));
+    assert!(normal.contains("writing to") && normal.contains("note: ") && normal.contains("best epoch"), "{normal}");
+    assert_eq!(spoken(scratch.train(&[&["-q"], &common[..]].concat())), "");
+    assert_eq!(spoken(scratch.run("harmonia", &[&["train"], &common[..], &["--quiet"]].concat())), "");
+    assert_eq!(spoken(scratch.run("harmonia", &[&["-q", "train"], &common[..]].concat())), "");
+    scratch.refused("harmonia-train", &["-q", "--set", "train.epoch=3"], &["error: ", "train.epochs"]);
+    scratch.refused("harmonia-train", &["-q", "-v"], &["--quiet", "--verbose"]);
+    assert!(scratch.harmonia_ok(&["data", "list", "--verbose"]).contains("cora"));
+}
+
+#[test]
+fn all_that_commands_say_on_stderr_goes_through_one_place() {
+    fn look(directory: &std::path::Path) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                look(&path);
+            } else if !path.ends_with("voice.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("eprint"), "{} does not ask voice.rs", path.display());
+            }
+        }
+    }
+    look(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli"));
+}
+
+#[test]
+fn errors_are_coloured_like_those_of_the_parser_and_only_where_they_may_be() {
+    let scratch = Scratch::new();
+    let said = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = scratch.command("harmonia-train", arguments);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let forced = ("CLICOLOR_FORCE", "1");
+    let colour = |arguments: &[&str]| said(arguments, &[forced]).split("error:").next().unwrap().to_string();
+    let ours = ["--preset", "none"];
+    assert!(colour(&ours).starts_with('\x1b') && colour(&ours) == colour(&["--none"]), "{:?}", colour(&ours));
+    // Neither in a pipe, nor where colours are not wanted.
+    for variables in [&[][..], &[forced, ("NO_COLOR", "1")]] {
+        let message = said(&ours, variables);
+        assert!(message.starts_with("error: there is no preset"), "{message:?}");
+    }
+}
+
+#[test]
+fn a_file_where_a_directory_is_expected_is_called_a_file() {
+    let scratch = Scratch::new();
+    scratch.write("notes.txt", "not a directory");
+    let expected = ["notes.txt: is a file; expected a directory"];
+    for arguments in [
+        &quick(&["--out", "notes.txt"])[..],
+        &["--resume", "notes.txt"],
+        &["--dataset", "cora", "--data-dir", "notes.txt"],
+    ] {
+        scratch.refused("harmonia-train", arguments, &expected);
+    }
+    for arguments in [
+        &["explain", "notes.txt", "--node", "1"][..],
+        &["predict", "notes.txt", "--out", "p.csv"],
+        &["diagnose", "notes.txt"],
+        &["data", "list", "--data-dir", "notes.txt"],
+    ] {
+        scratch.refused("harmonia", arguments, &expected);
+    }
+}
+
+#[test]
+fn completions_know_commands_and_flags() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = scratch.harmonia_ok(&["completions", shell]);
+        for part in ["remove-retrain", "offline", "quiet"] {
+            assert!(text.contains(part), "no {part} for {shell}");
+        }
+        assert!(scratch.harmonia_ok(&["completions", shell, "--of", "harmonia-train"]).contains("resume"));
+    }
+    scratch.refused("harmonia", &["completions", "bahs"], &["bahs", "bash"]);
+}
+
+#[test]
+fn the_manual_has_one_page_per_command() {
+    let scratch = Scratch::new();
+    scratch.harmonia_ok(&["man", "share/man1"]);
+    // Again, over what is there.
+    let said = scratch.harmonia_ok(&["man", "share/man1"]);
+    let pages = std::fs::read_dir(scratch.path("share/man1")).unwrap();
+    let names: Vec<String> = pages.map(|page| page.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    assert!(said.starts_with(&format!("{} pages", names.len())), "{said}");
+    for page in ["harmonia.1", "harmonia-train.1", "harmonia-data.1", "harmonia-data-convert.1", "harmonia-explain.1"] {
+        assert!(names.iter().any(|name| name == page), "no {page} in {names:?}");
+    }
+    assert!(names.iter().all(|name| name.ends_with(".1") && !name.contains("help")), "{names:?}");
+    let page = std::fs::read_to_string(scratch.path("share/man1/harmonia-data-convert.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("label\\-column"), "{page}");
+    scratch.write("file", "in the way");
+    scratch.refused("harmonia", &["man", "file"], &["file: is a file; expected a directory"]);
+}
+
+#[test]
+fn the_version_says_commit_and_devices() {
+    let scratch = Scratch::new();
+    for binary in ["harmonia", "harmonia-train"] {
+        let text = stdout_of(&scratch.run(binary, &["--version"]), &["--version"]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], format!("{binary} {}", env!("CARGO_PKG_VERSION")));
+        let commit = lines[1].strip_prefix("commit ").unwrap();
+        let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(commit == "unknown" || is_hash, "{commit}");
+        for (line, device) in lines[2..].iter().zip(["cpu: ", "cuda: ", "host: "]) {
+            assert!(line.starts_with(device) && line.len() > device.len(), "{text}");
+        }
+        assert_eq!(lines.len(), 5, "{text}");
+        let short = stdout_of(&scratch.run(binary, &["-V"]), &["-V"]);
+        assert_eq!(short, format!("{} ({commit})\n", lines[0]));
+    }
 }

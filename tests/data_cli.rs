@@ -379,3 +379,16 @@ fn an_interrupted_conversion_leaves_nothing_that_looks_like_a_store() {
     scratch.harmonia_ok(&smaller);
     assert_eq!(scratch.entries(), ["store"], "what the killed process left is gone");
 }
+
+#[test]
+fn a_column_to_ignore_that_no_table_has_is_refused() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("mine")).unwrap();
+    scratch.write("mine/nodes.csv", "id,age,income,label\na,1,5,0\nb,2,6,1\n");
+    scratch.write("mine/edges.csv", "source,target,when\na,b,1999\n");
+    let convert = |ignored: &'static str| {
+        ["data", "convert", "mine", "--format", "table", "--out", "store", "--ignore", "when", "--ignore", ignored]
+    };
+    scratch.refused("harmonia", &convert("incme"), &["mine", "column `incme`", "did you mean `income`?"]);
+    assert!(scratch.harmonia_ok(&convert("income")).contains("1 features"));
+}

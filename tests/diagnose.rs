@@ -536,12 +536,12 @@ fn bad_input_is_refused() {
     harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
     std::fs::create_dir(scratch.path("empty")).unwrap();
     for (arguments, expected) in [
-        (&["diagnose", "ring", "--epsilon", "0"][..], "--epsilon 0"),
-        (&["diagnose", "ring", "--epsilon", "NaN"], "--epsilon NaN"),
+        (&["diagnose", "ring", "--epsilon", "0"][..], "epsilon is 0;"),
+        (&["diagnose", "ring", "--epsilon", "NaN"], "epsilon is NaN;"),
         (&["diagnose", "ring", "--epsilon", "2"], "below 2"),
-        (&["diagnose", "ring", "--hops", "0"], "--hops 0"),
+        (&["diagnose", "ring", "--hops", "0"], "hops is 0;"),
         (&["diagnose", "ring", "--hops", "100000"], "1 to 256"),
-        (&["diagnose", "ring", "--probes", "1"], "--probes 1"),
+        (&["diagnose", "ring", "--probes", "1"], "probes is 1;"),
         (&["diagnose", "ring", "--set", "walk.lasy=true"], "walk.lasy"),
         (&["diagnose", "empty"], "neither a run directory"),
         (&["diagnose", "nothing-of-that-name"], "nothing-of-that-name"),

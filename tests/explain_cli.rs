@@ -291,3 +291,47 @@ fn a_session_with_a_seed_that_was_not_begun_is_read() {
     std::fs::write(scratch.path("run/seed-0/summary.json"), "{").unwrap();
     refused(&scratch, &["explain", "run", "--node", "0"], "summary.json: is not a run summary");
 }
+
+#[test]
+fn results_go_through_links_pipes_and_standard_output() {
+    let scratch = Scratch::new();
+    trained(&scratch, &named(), &[]);
+    scratch.harmonia_ok(&["predict", "run", "--out", "p.csv"]);
+    let file = std::fs::read_to_string(scratch.path("p.csv")).unwrap();
+    for out in ["-", "/dev/stdout"] {
+        assert_eq!(scratch.harmonia_ok(&["predict", "run", "--out", out]), file);
+    }
+    // A redirected standard output is not replaced by another file.
+    let redirected = std::fs::File::create(scratch.path("redirected")).unwrap();
+    let mut command = scratch.command("harmonia", &["predict", "run", "--out", "/dev/stdout"]);
+    assert!(command.stdout(redirected).status().unwrap().success());
+    assert_eq!(std::fs::read_to_string(scratch.path("redirected")).unwrap(), file);
+    assert!(scratch.harmonia_ok(&["shapes", "run", "--out", "-"]).starts_with("feature,x,f,slope_right\n"));
+    assert!(scratch.harmonia_ok(&["report", "run", "--quick", "--out", "-"]).starts_with("<!"));
+    scratch.harmonia_ok(&["predict", "run", "--out", "/dev/null"]);
+    #[cfg(unix)]
+    {
+        assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+        std::os::unix::fs::symlink("p.csv", scratch.path("link.csv")).unwrap();
+        std::fs::write(scratch.path("p.csv"), "old").unwrap();
+        scratch.harmonia_ok(&["predict", "run", "--out", "link.csv"]);
+        assert!(scratch.path("link.csv").is_symlink());
+        assert_eq!(std::fs::read_to_string(scratch.path("p.csv")).unwrap(), file);
+    }
+    refused(&scratch, &["predict", "run", "--out", "-", "--json"], "both write to standard output");
+}
+
+#[test]
+fn an_unknown_ending_is_refused_before_work() {
+    let scratch = Scratch::new();
+    // There is no run: the name of the file is looked at first.
+    for (arguments, endings) in [
+        (&["predict", "run", "--out", "p.parquet"][..], "ends in .csv"),
+        (&["shapes", "run", "--out", "s.pdf"], "ends in .csv, .json or .svg"),
+        (&["shapes", "run", "--out", "s"], "ends in .csv, .json or .svg"),
+        (&["report", "run", "--out", "r.pdf"], "ends in .html"),
+        (&["remove-retrain", "run", "--plot", "r.png"], "ends in .svg"),
+    ] {
+        refused(&scratch, arguments, endings);
+    }
+}

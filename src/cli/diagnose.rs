@@ -3,7 +3,7 @@
 use super::data::{AccessFlags, DirectoryFlag};
 use super::settings::integer;
 use super::signals::catch_interrupts;
-use super::{say, watch};
+use super::{say, voice, watch};
 use crate::cli::threads::with_threads;
 use crate::config::Config;
 use crate::device::Device;
@@ -16,6 +16,7 @@ use crate::settings::Layers;
 use clap::Args;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -88,6 +89,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 fn run_here(arguments: &Arguments) -> Result<()> {
     let path = Path::new(&arguments.target);
+    files::check_directory(path)?;
     let is_run = path.join("config.toml").is_file();
     let config = config(arguments, is_run)?;
     let hops = arguments.hops.unwrap_or(if is_run { config.model.hops } else { diagnose::DEFAULT_HOPS });
@@ -150,11 +152,12 @@ fn config(arguments: &Arguments, is_run: bool) -> Result<Config> {
 /// The model of a run, or the first of several; none, and a note that says so, where none was saved yet.
 fn model_of(run: &Path) -> Result<Option<FittedModel>> {
     let Ok(all) = members(run) else {
-        eprintln!("note: {} holds no model yet, so there is no spectral response", run.display());
+        voice::note(format_args!("{} holds no model yet, so there is no spectral response", run.display()));
         return Ok(None);
     };
     if all.len() > 1 {
-        eprintln!("note: {} holds {} models; hop weights are of {}", run.display(), all.len(), all[0].display());
+        let (count, first) = (all.len(), all[0].display());
+        voice::note(format_args!("{} holds {count} models; hop weights are of {first}", run.display()));
     }
     FittedModel::load(&all[0].join("best.safetensors")).map(Some)
 }

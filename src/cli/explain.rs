@@ -1,7 +1,7 @@
 //! `harmonia explain`: one prediction as its terms, or what the model does over many.
 
 use super::reading::{Centre, Decimals, RunArgument, number, short, table};
-use super::say;
+use super::{say, voice};
 use crate::cli::signals;
 use crate::diagnose;
 use crate::explain::stability::mean_spearman;
@@ -292,7 +292,9 @@ fn global(arguments: &Arguments) -> Result<()> {
         // Worth a word only where it takes a while.
         let large = run.dataset.graph.nodes().saturating_mul(features) > 1 << 26;
         let progress = |report: Report<'_>| match report {
-            Report::Progress(_, done, all) if large => eprintln!("importance: {done} of {all} features"),
+            Report::Progress(_, done, all) if large => {
+                voice::line(format_args!("importance: {done} of {all} features"))
+            }
             _ => {}
         };
         let watch = Watch::new(&progress, signals::stop());

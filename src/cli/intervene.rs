@@ -1,7 +1,7 @@
 //! `harmonia intervene`: the same prediction with something changed, exactly.
 
 use super::reading::{Decimals, RunArgument, short, table};
-use super::say;
+use super::{say, voice};
 use crate::explain::{Case, Edit, Target, ranking};
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
@@ -67,7 +67,7 @@ fn intervene(arguments: &Arguments) -> Result<()> {
     let (old, new) = (before.logits(), after.logits());
     let touched = edit.replaced.keys().copied().chain(edit.dropped.iter().map(|&(reader, _)| reader));
     for node in touched.filter(|node| !before.ball.nodes.contains(node)) {
-        eprintln!("note: the target does not see node {}", names.node_text(node as usize));
+        voice::note(format_args!("the target does not see node {}", names.node_text(node as usize)));
     }
     let score = names.score(arguments.class.as_deref(), arguments.versus.as_deref(), &old)?;
     let of = |logits: &[f64]| score.sign * (logits[score.output] - score.versus.map_or(0.0, |versus| logits[versus]));

@@ -7,8 +7,11 @@ mod doctor;
 mod dry_run;
 mod explain;
 mod gradients;
+mod hint;
 mod init;
 mod intervene;
+mod manual;
+mod output;
 mod predict;
 mod progress;
 mod reading;
@@ -20,26 +23,34 @@ mod signals;
 mod summary;
 mod threads;
 mod train;
+mod version;
+mod voice;
 mod watch;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
+use voice::VoiceFlags;
 
 /// Train HARMONIA, an interpretable-by-design graph additive model.
 #[derive(Parser)]
-#[command(name = "harmonia-train", version, after_help = train::EXAMPLES)]
+#[command(name = "harmonia-train", version = version::SHORT, after_help = train::EXAMPLES)]
 struct TrainCommand {
     #[command(flatten)]
     arguments: train::Arguments,
+    #[command(flatten)]
+    voice: VoiceFlags,
 }
 
 /// HARMONIA: graph models you can read.
 #[derive(Parser)]
-#[command(name = "harmonia", version)]
+#[command(name = "harmonia", version = version::SHORT)]
 struct HarmoniaCommand {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    voice: VoiceFlags,
 }
 
 #[derive(Subcommand)]
@@ -81,16 +92,29 @@ enum Command {
     /// Measure epochs on this machine: time, memory, bandwidth, ops, and PyTorch beside them
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
+    /// Print what a shell needs to complete commands and flags
+    #[command(after_help = manual::COMPLETION_EXAMPLES)]
+    Completions(manual::CompletionArguments),
+    /// Write the manual, one page per command
+    Man(manual::ManArguments),
 }
 
 /// The `harmonia-train` binary.
 pub fn harmonia_train() -> ExitCode {
-    exit(train::run(TrainCommand::parse().arguments))
+    let TrainCommand { arguments, voice } = parsed();
+    voice.apply();
+    exit(train::run(arguments), true)
 }
 
 /// The `harmonia` binary.
 pub fn harmonia() -> ExitCode {
-    exit(match HarmoniaCommand::parse().command {
+    let HarmoniaCommand { command, voice } = parsed();
+    voice.apply();
+    let settable = matches!(
+        command,
+        Command::Train(_) | Command::Gradients(_) | Command::Init(_) | Command::Diagnose(_) | Command::Bench(_)
+    );
+    let result = match command {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
@@ -104,6 +128,21 @@ pub fn harmonia() -> ExitCode {
         Command::Diagnose(arguments) => diagnose::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
+    };
+    exit(result, settable)
+}
+
+/// The command line; help, the version and bad usage end here.
+fn parsed<C: Parser>() -> C {
+    C::try_parse().unwrap_or_else(|error| {
+        // Both flags give this; -V is one line.
+        if error.kind() == ErrorKind::DisplayVersion && std::env::args_os().any(|word| word == "--version") {
+            let failed = say(&version::long(C::command().get_name())).is_err();
+            std::process::exit(i32::from(failed));
+        }
+        error.exit()
     })
 }
 
@@ -118,12 +157,15 @@ fn say(text: &str) -> Result<()> {
     }
 }
 
-fn exit(result: Result<()>) -> ExitCode {
+fn exit(result: Result<()>, settable: bool) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Display of our errors already holds the whole chain.
-            eprintln!("error: {error}");
+            voice::error(&error);
+            if let Some(hint) = hint::of(&error, settable) {
+                voice::hint(hint);
+            }
             ExitCode::from(error.exit_code() as u8)
         }
     }

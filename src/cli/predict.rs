@@ -1,14 +1,14 @@
 //! `harmonia predict`: the class and the probabilities of every unit, as a CSV file.
 
+use super::output::OutputFile;
 use super::reading::{RunArgument, table};
-use super::{say, watch};
+use super::{say, voice, watch};
 use crate::loss::Scored;
 use crate::runs::load_dataset;
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
 use harmonia_graph::graph::Split;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Other data to predict: a store directory or the name of a dataset
     #[arg(long, value_name = "STORE", visible_alias = "dataset")]
     store: Option<String>,
-    /// File to write: id, name, part of the split, label, prediction, one probability a class
+    /// File to write: id, name, part of the split, label, prediction, one probability per class; - is standard output
     #[arg(long, value_name = "FILE.csv")]
     out: PathBuf,
     /// Print what was written as one JSON object
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn predict(arguments: &Arguments) -> Result<()> {
-    files::check_writable(&arguments.out)?;
+    let out = OutputFile::new("--out", &arguments.out, &["csv"])?.beside_json("--out", arguments.json)?;
     let mut run = arguments.run.first()?;
     if let Some(other) = &arguments.store {
         let dataset = other_data(arguments, other, &run)?;
@@ -54,10 +54,10 @@ fn predict(arguments: &Arguments) -> Result<()> {
     let model = crate::model::FittedModel { scaling: None, ..run.model.clone() };
     let logits = model.logits(&run.dataset)?;
     if names.is_regression() {
-        return numbers(arguments, &run, &names, &logits);
+        return numbers(arguments, &out, &run, &names, &logits);
     }
     let (text, parts) = csv(&run, &names, &logits);
-    files::write_atomic(&arguments.out, text.as_bytes())?;
+    out.write(&text)?;
     let units = run.dataset.units();
     let share = |[right, labelled]: [usize; 2]| (labelled > 0).then(|| right as f64 / labelled as f64);
     let total = parts.iter().fold([0, 0], |[a, b], (_, [right, labelled])| [a + right, b + labelled]);
@@ -75,6 +75,10 @@ fn predict(arguments: &Arguments) -> Result<()> {
         if let Some(share) = share(counts) {
             rows.push(vec![format!("right, of {} {part}", counts[1]), format!("{:.2} %", 100.0 * share)]);
         }
+    }
+    if out.is_stdout() {
+        voice::line(table(&rows, 1).trim_end());
+        return Ok(());
     }
     rows.push(vec!["written to".into(), arguments.out.display().to_string()]);
     say(&table(&rows, 1))
@@ -115,14 +119,14 @@ fn by_name(dataset: &mut Dataset, names: &[String]) {
     let columns: Option<Vec<usize>> = names.iter().map(|name| place.get(name).copied()).collect();
     match columns.filter(|_| place.len() == names.len()) {
         Some(columns) => {
-            eprintln!("note: columns of {} are taken by name: they come in another order", dataset.name);
+            voice::note(format_args!("columns of {} are taken by name: they come in another order", dataset.name));
             dataset.features = Arc::new(dataset.features.columns(&columns));
             dataset.feature_names = names.to_vec();
         }
-        None => eprintln!(
-            "note: feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
+        None => voice::note(format_args!(
+            "feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
             names[k], dataset.feature_names[k], dataset.name
-        ),
+        )),
     }
 }
 
@@ -180,7 +184,13 @@ fn parts_of(dataset: &Dataset) -> Vec<&'static str> {
 }
 
 /// A regression: the numbers themselves, in the units of the target, and how far off they are.
-fn numbers(arguments: &Arguments, run: &TrainedRun, names: &Names<'_>, values: &[f32]) -> Result<()> {
+fn numbers(
+    arguments: &Arguments,
+    out: &OutputFile,
+    run: &TrainedRun,
+    names: &Names<'_>,
+    values: &[f32],
+) -> Result<()> {
     let (dataset, outputs) = (&run.dataset, run.factors.outputs());
     let (targets, part) = (names.classes(), parts_of(dataset));
     let comparable = run.model.objective.fits(&dataset.labels) && dataset.labels.outputs() == outputs;
@@ -199,7 +209,7 @@ fn numbers(arguments: &Arguments, run: &TrainedRun, names: &Names<'_>, values: &
         let cells = (0..outputs).map(known).chain(row.iter().map(f32::to_string));
         text += &format!("{id},{},{},{}\n", field(name), part[unit], cells.collect::<Vec<_>>().join(","));
     }
-    files::write_atomic(&arguments.out, text.as_bytes())?;
+    out.write(&text)?;
     let mut scores = Vec::new();
     for name in ["test", "validation", "train", ""] {
         let of_part = |unit: &u32| part[*unit as usize] == name && dataset.labels.is_labelled(*unit as usize);

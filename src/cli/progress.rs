@@ -1,5 +1,6 @@
-//! ProgressBars of training on stderr: a bar on a terminal, a line now and then elsewhere.
+//! Progress of training on stderr: a bar on a terminal, a line now and then elsewhere.
 
+use super::voice;
 use crate::config::Metric;
 use crate::loss::{Objective, ScoreKind, Scores};
 use crate::runs::RunSummary;
@@ -7,11 +8,7 @@ use crate::session::Observer;
 use crate::train::EpochRecord;
 use crate::train::RunName;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-
-/// Seconds between two lines where there is no terminal.
-const LINE_SECONDS: f64 = 10.0;
 
 pub struct ProgressBars {
     score: &'static ScoreKind,
@@ -37,7 +34,11 @@ impl ProgressBars {
 
     /// A line above the bars.
     fn say(&self, line: &str) {
-        self.bars.suspend(|| eprintln!("{line}"));
+        self.bars.suspend(|| voice::line(line));
+    }
+
+    fn note(&self, text: &str) {
+        self.bars.suspend(|| voice::note(text));
     }
 
     fn score(&self, scores: &Scores) -> String {
@@ -50,7 +51,7 @@ impl Observer for ProgressBars {
         if done > 0 {
             self.say(&format!("{run}: continuing after epoch {done}"));
         }
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = voice::has_bars().then(|| {
             let bar = self.bars.add(ProgressBar::new(epochs as u64));
             if let Ok(style) =
                 ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} (at most {eta} left) {msg}")
@@ -78,8 +79,9 @@ impl Observer for ProgressBars {
                 bar.set_position(record.epoch as u64);
                 bar.set_message(text());
             }
-            None if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS => {
-                eprintln!("{}: epoch {}/{}, {}", run.name, record.epoch, run.epochs, text());
+            None if self.last_line.elapsed().as_secs_f64() >= voice::seconds_between_lines() => {
+                let (epoch, epochs) = (record.epoch, run.epochs);
+                voice::line(format_args!("{}: epoch {epoch}/{epochs}, {}", run.name, text()));
                 self.last_line = Instant::now();
             }
             None => {}
@@ -103,12 +105,12 @@ impl Observer for ProgressBars {
             summary.seconds
         ));
         if !summary.test.is_defined() {
-            self.say("note: there are no test units, so there is no test score");
+            self.note("there are no test units, so there is no test score");
         }
         if !summary.validation.is_defined() {
-            self.say("note: there are no validation units, so the last epoch counts as the best");
+            self.note("there are no validation units, so the last epoch counts as the best");
         } else if !summary.learned {
-            self.say("note: the model does not predict better than a constant yet; train for more epochs");
+            self.note("the model does not predict better than a constant yet; train for more epochs");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::data::{AccessFlags, DirectoryFlag};
 use super::signals::catch_interrupts;
-use super::watch;
+use super::{voice, watch};
 use crate::cli::threads::with_threads;
 use crate::runs::load_dataset;
 use crate::runs::{TrainedRun, members};
@@ -62,7 +62,8 @@ impl RunArgument {
     pub fn first(&self) -> Result<TrainedRun> {
         let all = members(&self.run)?;
         if all.len() > 1 {
-            eprintln!("note: {} holds {} models; reading {}", self.run.display(), all.len(), all[0].display());
+            let (count, first) = (all.len(), all[0].display());
+            voice::note(format_args!("{} holds {count} models; reading {first}", self.run.display()));
         }
         self.open(&all[0])
     }
@@ -75,7 +76,7 @@ impl RunArgument {
     pub fn open(&self, path: &Path) -> Result<TrainedRun> {
         let run = self.opened(path)?;
         if run.summary.is_none() {
-            eprintln!("note: {} is not complete; reading its best epoch so far", path.display());
+            voice::note(format_args!("{} is not complete; reading its best epoch so far", path.display()));
         }
         Ok(run)
     }

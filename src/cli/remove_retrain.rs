@@ -1,8 +1,9 @@
 //! `harmonia remove-retrain`: what is lost when the most, the least or any features are taken away.
 
+use super::output::OutputFile;
 use super::progress::ProgressBars;
 use super::reading::{RunArgument, table};
-use super::say;
+use super::{say, voice};
 use crate::cli::signals;
 use crate::loss::metrics::{mean, standard_deviation};
 use crate::studies::remove_retrain::{Removal, Which, remove_retrain};
@@ -43,13 +44,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let plot = arguments.plot.clone().unwrap_or_else(|| arguments.run.run.join("remove-retrain.svg"));
         let file = arguments.run.run.join("remove-retrain.json");
         // Before hours of training, not after.
-        files::check_writable(&plot)?;
+        let picture = OutputFile::new("--plot", &plot, &["svg"])?.beside_json("--plot", arguments.json)?;
         files::check_writable(&file)?;
         let mut found = Vec::new();
         let runs = arguments.run.all()?;
         for run in &runs {
             let progress = |which: Which, count: usize| {
-                eprintln!("without {count} of {} features: {}", run.factors.features(), which.name());
+                let all = run.factors.features();
+                voice::line(format_args!("without {count} of {all} features: {}", which.name()));
             };
             let mut observer = ProgressBars::new(run.model.objective, run.config.train.metric);
             found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
@@ -57,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
         let text = serde_json::to_string_pretty(&object).map_err(|error| Error::file(&file, error.to_string()))?;
         files::write_atomic(&file, text.as_bytes())?;
-        files::write_atomic(&plot, svg(&runs[0].dataset.name, &found, arguments.fraction).as_bytes())?;
+        picture.write(&svg(&runs[0].dataset.name, &found, arguments.fraction))?;
         if arguments.json {
             return say(&format!("{object:#}\n"));
         }
@@ -68,6 +70,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             runs.len()
         );
         out += &text_table(&found);
+        if picture.is_stdout() {
+            voice::line(out.trim_end());
+            return Ok(());
+        }
         out += &format!("\nwritten: {}, {}\n", file.display(), plot.display());
         say(&out)
     })

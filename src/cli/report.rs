@@ -1,14 +1,14 @@
 //! `harmonia report`: everything about a run in one page.
 
+use super::output::OutputFile;
 use super::reading::RunArgument;
-use super::say;
+use super::{say, voice};
 use crate::cli::signals;
 use crate::report::{self, Request};
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
 use harmonia_graph::watch::{Report, Watch};
 use serde_json::json;
 use std::cell::RefCell;
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Graph to explain; may be repeated
     #[arg(long, value_name = "NUMBER")]
     graph: Vec<usize>,
-    /// File to write [default: report.html in the run directory]
+    /// File to write; - is standard output [default: report.html in the run directory]
     #[arg(long, value_name = "FILE.html")]
     out: Option<PathBuf>,
     /// Leave out the diagnosis of the graph, which takes minutes on millions of nodes
@@ -49,22 +49,23 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| {
         let out = arguments.out.clone().unwrap_or_else(|| arguments.run.run.join("report.html"));
-        files::check_writable(&out)?;
+        let file = OutputFile::new("--out", &out, &["html"])?.beside_json("--out", arguments.json)?;
         let runs = arguments.run.all()?;
         let units = units(arguments, &runs[0])?;
         let last = RefCell::new(String::new());
         let progress = |report: Report<'_>| {
             let (Report::Step(what) | Report::Progress(what, ..)) = report;
             if last.replace(what.into()) != what {
-                eprintln!("{what} ...");
+                voice::line(format_args!("{what} ..."));
             }
         };
         let watch = Watch::new(&progress, signals::stop());
         let request = Request { runs: &runs, units: &units, diagnose: !arguments.quick, watch: &watch };
         let data = report::full(&request)?;
-        files::write_atomic(&out, report::html(&data)?.as_bytes())?;
+        file.write(&report::html(&data)?)?;
         match arguments.json {
             true => say(&format!("{:#}\n", json!(data))),
+            false if file.is_stdout() => Ok(()),
             false => say(&format!("{}\n", out.display())),
         }
     })

@@ -1,14 +1,14 @@
 //! `harmonia shapes`: every response as its exact knots: a table, CSV, JSON or a picture.
 
+use super::output::OutputFile;
 use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
-use super::say;
+use super::{say, voice};
 use crate::explain::stability::{Band, Compared, bands};
 use crate::explain::{Distribution, Shape, Units};
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
-use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
+use harmonia_graph::error::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Only this feature, by name or number; may be repeated
     #[arg(long, value_name = "NAME")]
     feature: Vec<String>,
-    /// File to write, by its ending: .csv, .json or .svg
+    /// File to write, by its ending: .csv, .json or .svg; - is standard output, as CSV
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print one JSON object
@@ -54,17 +54,12 @@ struct Curve {
 }
 
 fn shapes(arguments: &Arguments) -> Result<()> {
-    let format =
-        arguments.out.as_ref().map(|path| path.extension().and_then(|e| e.to_str()).unwrap_or("").to_lowercase());
-    if let (Some(format), Some(path)) = (&format, &arguments.out)
-        && !["csv", "json", "svg"].contains(&format.as_str())
-    {
-        return Err(Error::Config(format!(
-            "--out {}: expected a name that ends in .csv, .json or .svg",
-            path.display()
-        )));
-    }
-    arguments.out.as_deref().map_or(Ok(()), files::check_writable)?;
+    let out = match &arguments.out {
+        Some(path) => {
+            Some(OutputFile::new("--out", path, &["csv", "json", "svg"])?.beside_json("--out", arguments.json)?)
+        }
+        None => None,
+    };
     let runs = arguments.run.all()?;
     let run = &runs[0];
     let names = Names::of(run);
@@ -77,14 +72,15 @@ fn shapes(arguments: &Arguments) -> Result<()> {
     let curves: Vec<Curve> =
         columns.iter().zip(distributions).map(|(&k, found)| curve(&runs, &names, &centres, k, found)).collect();
     let outputs: Vec<String> = (0..run.factors.outputs()).map(|output| names.output(output)).collect();
-    if let (Some(path), Some(format)) = (&arguments.out, &format) {
-        let text = match format.as_str() {
+    if let Some(out) = &out {
+        out.write(&match out.ending() {
             "csv" => csv(&curves),
             "json" => format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())),
             _ => svg(&run.dataset.name, &curves),
-        };
-        files::write_atomic(path, text.as_bytes())?;
-        eprintln!("{} responses written to {}", curves.len(), path.display());
+        })?;
+    }
+    if let (Some(path), Some(false)) = (&arguments.out, out.as_ref().map(OutputFile::is_stdout)) {
+        voice::line(format_args!("{} responses written to {}", curves.len(), path.display()));
     }
     if arguments.json {
         return say(&format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())));
@@ -269,7 +265,8 @@ fn svg(dataset: &str, curves: &[Curve]) -> String {
         );
     }
     if shown.len() < curves.len() {
-        eprintln!("note: the picture shows the first {MOST} of {} responses; .csv and .json hold all", curves.len());
+        let all = curves.len();
+        voice::note(format_args!("the picture shows the first {MOST} of {all} responses; .csv and .json hold all"));
     }
     out + "</svg>\n"
 }

@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{dry_run, progress::ProgressBars, say, summary, watch};
+use super::{dry_run, progress::ProgressBars, say, summary, voice, watch};
 use crate::architecture::Layout;
 use crate::cli::threads::with_threads;
 use crate::config::Config;
@@ -88,19 +88,33 @@ pub fn run(arguments: Arguments) -> Result<()> {
     }
     with_threads(config.run.threads, || {
         let (machine, reason) = Machine::chosen(&config.run.device, config.engine)?;
-        let note = match machine {
-            Machine::Host(_) => {
-                Some("--device host runs CUDA kernels one thread after the other; --device cpu is far faster".into())
-            }
-            _ => reason.map(|reason| format!("computing on the CPU: {reason}")),
-        };
-        on_machine!(&machine, device => run_on(device, note, &arguments, config))
+        let remarks = Remarks { is_host: matches!(machine, Machine::Host(_)), why_cpu: reason };
+        on_machine!(&machine, device => run_on(device, &remarks, &arguments, config))
     })?
+}
+
+/// What there is to say about the device.
+struct Remarks {
+    is_host: bool,
+    /// Why `auto` chose the CPU.
+    why_cpu: Option<String>,
+}
+
+impl Remarks {
+    fn say(&self) {
+        if self.is_host {
+            voice::note("--device host runs CUDA kernels one thread after the other; --device cpu is far faster");
+        }
+        // Nobody asked for a GPU: that there is none is no news.
+        if let Some(reason) = &self.why_cpu {
+            voice::detail(format_args!("computing on the CPU: {reason}"));
+        }
+    }
 }
 
 fn run_on<D: Device<Real = f32>>(
     device: &D,
-    note: Option<String>,
+    remarks: &Remarks,
     arguments: &Arguments,
     mut config: Config,
 ) -> Result<()> {
@@ -127,12 +141,10 @@ fn run_on<D: Device<Real = f32>>(
         RunDirectory::create(&root, &config)?;
     }
     if arguments.resume.is_some() && root.join("summary.json").exists() {
-        eprintln!("{} is already finished; its result:", root.display());
+        voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
         announce(&config, &dataset, &device.name(), &root);
-        if let Some(note) = note {
-            eprintln!("note: {note}");
-        }
+        remarks.say();
     }
     drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
@@ -170,20 +182,20 @@ fn make_paths_absolute(config: &mut Config) {
 
 fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
     let preset = if config.preset.is_empty() { "no preset".into() } else { format!("preset {}", config.preset) };
-    eprintln!(
+    voice::line(format_args!(
         "{}: {} nodes, {} directed edges, {} features; {preset}; {device}; writing to {}",
         dataset.name,
         dataset.graph.nodes(),
         dataset.graph.directed_edges(),
         dataset.features.cols,
         root.display()
-    );
+    ));
     if dataset.graphs() == 1 && config.train.batch_size > 0 {
         let steps = dataset.split.train.len().div_ceil(config.train.batch_size);
-        eprintln!(
-            "note: {steps} steps an epoch, each over the whole graph (train.batch_size = {}); --set train.batch_size=0 \
-             takes one step an epoch",
+        voice::note(format_args!(
+            "{steps} steps per epoch, each over the whole graph (train.batch_size = {}); --set train.batch_size=0 \
+             takes one step per epoch",
             config.train.batch_size
-        );
+        ));
     }
 }

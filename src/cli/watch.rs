@@ -1,17 +1,13 @@
 //! Progress of downloads, conversions and generators on stderr: a bar on a terminal, a line now and then elsewhere.
 
-use crate::cli::signals;
+use crate::cli::{signals, voice};
 use harmonia_data::download::{Access, Stage, Transfer};
 use harmonia_data::obtain::Context;
 use harmonia_graph::units::bytes;
 use harmonia_graph::watch::{Report, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-
-/// Seconds between two lines where there is no terminal.
-const LINE_SECONDS: f64 = 10.0;
 
 /// Runs long work with its progress shown.
 pub fn with<R>(access: &Access, work: impl FnOnce(&Context) -> R) -> R {
@@ -43,25 +39,25 @@ pub fn with<R>(access: &Access, work: impl FnOnce(&Context) -> R) -> R {
 }
 
 struct Display {
-    terminal: bool,
+    has_bars: bool,
     bar: Option<(String, ProgressBar)>,
     last_line: Instant,
 }
 
 impl Display {
     fn new() -> Self {
-        Display { terminal: std::io::stderr().is_terminal(), bar: None, last_line: Instant::now() }
+        Display { has_bars: voice::has_bars(), bar: None, last_line: Instant::now() }
     }
 
     fn show(&mut self, what: &str, done: u64, total: u64, is_bytes: bool) {
         let total = if total == u64::MAX { 0 } else { total };
-        if !self.terminal {
-            if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS {
+        if !self.has_bars {
+            if self.last_line.elapsed().as_secs_f64() >= voice::seconds_between_lines() {
                 let amount = |value: u64| if is_bytes { bytes(value) } else { value.to_string() };
                 match (done, total) {
-                    (0, 0) => eprintln!("{what}"),
-                    (done, 0) => eprintln!("{what}: {}", amount(done)),
-                    (done, total) => eprintln!("{what}: {} of {}", amount(done), amount(total)),
+                    (0, 0) => voice::line(what),
+                    (done, 0) => voice::line(format_args!("{what}: {}", amount(done))),
+                    (done, total) => voice::line(format_args!("{what}: {} of {}", amount(done), amount(total))),
                 }
                 self.last_line = Instant::now();
             }
@@ -92,8 +88,8 @@ impl Display {
 
     fn note(&mut self, text: &str) {
         match &self.bar {
-            Some((_, bar)) => bar.suspend(|| eprintln!("note: {text}")),
-            None => eprintln!("note: {text}"),
+            Some((_, bar)) => bar.suspend(|| voice::note(text)),
+            None => voice::note(text),
         }
     }
 

@@ -85,10 +85,10 @@ impl Options {
     /// Refuses values that mean nothing.
     ///
     /// # Errors
-    /// The first of them, by its flag.
+    /// The first of them, by its name.
     pub fn check(&self) -> Result<()> {
-        let bad = |flag: &str, found: &dyn std::fmt::Display, expected: &str| {
-            Err(Error::Config(format!("--{flag} {found}: expected {expected}")))
+        let bad = |name: &str, found: &dyn std::fmt::Display, expected: &str| {
+            Err(Error::Config(format!("{name} is {found}; expected {expected}")))
         };
         if !(self.epsilon > 0.0 && self.epsilon < 2.0) {
             return bad("epsilon", &self.epsilon, "a number above 0 and below 2, which no D_t exceeds");

@@ -14,7 +14,7 @@ pub(super) fn notes(diagnosis: &Diagnosis) -> Vec<String> {
     if !diagnosis.reversible {
         notes.push(
             "The graph is directed, so the walk is not reversible: rho, D_t and the horizon, which rest on real \
-             eigenvalues, do not apply. Gram matrix, gamma_T and Frobenius distances do. --set data.undirected=true \
+             eigenvalues, do not apply. Gram matrix, gamma_T and Frobenius distances do. data.undirected=true \
              diagnoses the graph with every edge entered both ways."
                 .into(),
         );
@@ -30,7 +30,7 @@ pub(super) fn notes(diagnosis: &Diagnosis) -> Vec<String> {
     if c.bipartite > 0 {
         notes.push(format!(
             "{} {} bipartite ({} nodes): the walk crosses from side to side for ever, -1 is an eigenvalue, D_t \
-             stays at 2 and no horizon is finite. A lazy walk (--set walk.lazy=true) cures that. The figures apart \
+             stays at 2 and no horizon is finite. A lazy walk (walk.lazy=true) cures that. The figures apart \
              from the alternating mode say what holds for everything else.",
             thousands(c.bipartite as u64),
             if c.bipartite == 1 { "component is" } else { "components are" },

@@ -91,7 +91,7 @@ impl Checkpoint {
                 &self.path,
                 format!(
                     "tensor `{name}` has shape {:?}, expected {shape:?}; use the same dataset and model settings \
-                     (--preset, --set model.*) it was made with",
+                     (preset and model.*) it was made with",
                     tensor.shape
                 ),
             ));

@@ -115,8 +115,8 @@ impl MemoryPlan {
         let (largest, bytes) = self.device.iter().max_by_key(|(_, bytes)| bytes).copied().unwrap_or_default();
         Err(Error::Device(format!(
             "out of memory: planned {:.2} GiB ({largest}: {:.2} GiB), free {:.2} GiB on {}, of which {:.2} GiB are kept for \
-             the driver; --dry-run shows the plan; use a smaller train.batch_size on a set of graphs, half-precision states \
-             (engine.states), or --device cpu",
+             the driver; use a smaller train.batch_size on a set of graphs, half-precision states \
+             (engine.states), or set run.device = cpu",
             gibibytes(planned),
             gibibytes(bytes),
             gibibytes(free),

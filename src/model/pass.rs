@@ -221,5 +221,5 @@ fn dense<D: Device>(responses: &Responses<D>) -> Result<&D::Matrix> {
 
 /// No plan leads here.
 fn sparse_features() -> Error {
-    Error::Device("sparse responses cannot be propagated feature by feature; use --set engine.sparse=off".into())
+    Error::Device("sparse responses cannot be propagated feature by feature; set engine.sparse = off".into())
 }

@@ -180,11 +180,12 @@ fn create_empty(path: &Path) -> Result<()> {
         if entries.next().is_some() {
             return Err(Error::file(
                 path,
-                "is not empty: choose another --out, or continue the run in it with --resume",
+                "is not empty: choose another directory (--out), or continue the run in it (--resume)",
             ));
         }
         return Ok(());
     }
+    files::check_directory(path)?;
     fs::create_dir_all(path).map_err(Error::io("create directory", path))
 }
 

@@ -20,6 +20,7 @@ const MODEL: &str = "best.safetensors";
 /// # Errors
 /// It is no run directory, or its settings are damaged.
 pub fn saved_layers(directory: &Path) -> Result<Layers> {
+    files::check_directory(directory)?;
     let path = directory.join("config.toml");
     if !path.is_file() {
         return Err(Error::file(directory, "is not a run directory: expected a config.toml in it"));
@@ -34,6 +35,7 @@ pub fn saved_layers(directory: &Path) -> Result<Layers> {
 /// # Errors
 /// There is none.
 pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
+    files::check_directory(path)?;
     if path.join(MODEL).is_file() {
         return Ok(vec![path.to_path_buf()]);
     }

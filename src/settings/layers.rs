@@ -3,8 +3,9 @@
 //! The default configuration, written as TOML, is also the schema: a key that it does not have is an error, and the
 //! message suggests the closest one.
 
+use super::closest::closest;
 use crate::config::Config;
-use harmonia_graph::error::{Error, Result, suggestion};
+use harmonia_graph::error::{Error, Result};
 use toml::{Table, Value};
 
 /// Builds a configuration layer by layer, later layers winning.
@@ -69,10 +70,7 @@ impl Layers {
     pub fn value(&mut self, path: &str, value: impl Into<Value>, origin: &str) -> Result<()> {
         let known = self.keys();
         if !known.iter().any(|key| key == path) {
-            return Err(Error::Config(format!(
-                "{origin}: there is no setting `{path}`{}",
-                suggestion(path, known.iter().map(String::as_str))
-            )));
+            return Err(Error::Config(format!("{origin}: there is no setting `{path}`{}", closest(path, &known))));
         }
         let (table, key) = match path.split_once('.') {
             Some((section, key)) => match self.table.get_mut(section) {
@@ -102,7 +100,8 @@ impl Layers {
         read(self.table)
     }
 
-    fn keys(&self) -> Vec<String> {
+    /// Every setting, as `section.key`.
+    pub fn keys(&self) -> Vec<String> {
         (self.table.iter())
             .flat_map(|(section, value)| match value {
                 Value::Table(keys) => keys.keys().map(|key| format!("{section}.{key}")).collect(),
@@ -163,6 +162,33 @@ mod tests {
         assert!(error.contains("no setting `train.epoch`; did you mean `train.epochs`?"), "{error}");
         let error = layers().toml("[modle]\nexperts = 3", "x.toml").unwrap_err().to_string();
         assert!(error.contains("x.toml") && error.contains("`model.experts`"), "{error}");
+    }
+
+    #[test]
+    fn abbreviations_and_keys_without_their_section_are_understood() {
+        for (word, expected) in [
+            ("train.lr", "`train.learning_rate`"),
+            ("lr", "`train.learning_rate`"),
+            ("wd", "`train.weight_decay`"),
+            ("train.decay", "`train.weight_decay`"),
+            ("batch", "`train.batch_size`"),
+            ("model.batch_size", "`train.batch_size`"),
+            ("dropout", "`train.dropout`"),
+            ("epoch", "`train.epochs`"),
+            ("optim", "`train.optimizer`"),
+            ("experst", "`model.experts`"),
+            ("train.epoch", "`train.epochs`"),
+        ] {
+            let error = layers().set(&format!("{word}=1")).unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean {expected}?")), "{word}: {error}");
+        }
+        for nonsense in ["x", "", "train.", "zzz", "a.b.c"] {
+            let error = layers().set(&format!("{nonsense}=1")).unwrap_err().to_string();
+            assert!(!error.contains("did you mean"), "{nonsense}: {error}");
+        }
+        // Every habit leads to a setting that exists.
+        let known = layers().keys();
+        assert!(crate::settings::closest::HABITS.iter().all(|(_, key)| known.iter().any(|known| known == key)));
     }
 
     #[test]

@@ -25,9 +25,11 @@ pub struct Raw {
 /// of the platform. It need not exist.
 ///
 /// # Errors
-/// Nothing says where it should be: no home directory.
+/// Nothing says where it should be: no home directory. Or it is a file.
 pub fn data_directory(explicit: Option<&Path>) -> Result<PathBuf> {
-    directory_by(explicit, Platform::HERE, &|name| std::env::var_os(name))
+    let directory = directory_by(explicit, Platform::HERE, &|name| std::env::var_os(name))?;
+    harmonia_graph::files::check_directory(&directory)?;
+    Ok(directory)
 }
 
 fn directory_by(

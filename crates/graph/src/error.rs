@@ -110,7 +110,7 @@ impl fmt::Display for Error {
                 f.write_str(message)
             }
             Error::Interrupted { run } => {
-                write!(f, "interrupted; continue with: harmonia-train --resume {}", run.display())
+                write!(f, "interrupted; all that is needed to continue is in {}", run.display())
             }
             Error::Cancelled => {
                 f.write_str("interrupted; nothing half-written was left (a download goes on where it stopped)")

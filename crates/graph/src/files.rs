@@ -3,17 +3,68 @@
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names of files that are being written start with this.
 const UNFINISHED: &str = ".writing-";
 
-/// Writes beside `path`, flushes to disk, then renames over it.
+/// Where bytes for a path go.
+enum Place {
+    /// A file, which is replaced as a whole: the path itself, or what it links to.
+    File(PathBuf),
+    /// A pipe, a terminal, a device or an open file (`/dev/stdout`): written through, because a rename would put a file
+    /// in its place.
+    Stream,
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Place> {
+        // As many as Linux follows.
+        const MOST_LINKS: usize = 40;
+        let mut target = path.to_path_buf();
+        for _ in 0..MOST_LINKS {
+            if is_open_file(&target) {
+                return Ok(Place::Stream);
+            }
+            match std::fs::read_link(&target) {
+                // A relative link starts from where it stands; joining an absolute one gives the latter.
+                Ok(link) => target = directory_of(&target).join(link),
+                Err(_) => {
+                    let special = std::fs::metadata(&target).is_ok_and(|data| !data.is_file() && !data.is_dir());
+                    return Ok(if special { Place::Stream } else { Place::File(target) });
+                }
+            }
+        }
+        Err(Error::file(path, format!("is a chain of more than {MOST_LINKS} links; expected a file")))
+    }
+}
+
+/// Whether a path names an open file of a process: `/proc/self/fd/1`, which `/dev/stdout` links to.
+fn is_open_file(path: &Path) -> bool {
+    path.starts_with("/dev/fd/") || (path.starts_with("/proc") && path.parent().is_some_and(|at| at.ends_with("fd")))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes beside `path`, flushes to disk, then renames over it. A link stays, what it links to is replaced. What is no
+/// regular file (`/dev/stdout`, a pipe) is written through.
 ///
 /// # Errors
 /// The directory is not writable or the disk is full; nothing is left behind.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let target = match Place::of(path)? {
+        Place::File(target) => target,
+        Place::Stream => {
+            let mut stream = std::fs::File::options().append(true).open(path).map_err(Error::io("write", path))?;
+            return match stream.write_all(bytes) {
+                // A reader that has gone away (`| head`) has what it wanted.
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("write", path)(error)),
+                _ => Ok(()),
+            };
+        }
+    };
     let mut builder = tempfile::Builder::new();
     builder.prefix(UNFINISHED);
     #[cfg(unix)]
@@ -24,9 +75,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     // The error of the operating system alone: the name of the temporary file means nothing to the user.
     let plain = |error: std::io::Error| std::io::Error::from(error.kind());
-    let mut file = builder.tempfile_in(directory).map_err(plain).map_err(Error::io("write", path))?;
+    let mut file = builder.tempfile_in(directory_of(&target)).map_err(plain).map_err(Error::io("write", path))?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io("write", path))?;
-    file.persist(path).map_err(|failed| Error::io("write", path)(failed.error))?;
+    file.persist(&target).map_err(|failed| Error::io("write", path)(failed.error))?;
     Ok(())
 }
 
@@ -38,12 +89,30 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::file(path, "is a directory; give the name of a file"));
     }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A stream is not tried: opening a pipe waits for its reader.
+    let Place::File(target) = Place::of(path)? else { return Ok(()) };
+    let directory = directory_of(&target);
     if !directory.is_dir() {
         return Err(Error::file(path, format!("cannot be written: there is no directory {}", directory.display())));
     }
     tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory).map_err(Error::io("write", path))?;
     Ok(())
+}
+
+/// Whether [`write_atomic`] writes through rather than replacing a file.
+pub fn is_stream(path: &Path) -> bool {
+    matches!(Place::of(path), Ok(Place::Stream))
+}
+
+/// Refuses a file where a directory is expected. One that does not exist yet is fine.
+///
+/// # Errors
+/// `path` is a file.
+pub fn check_directory(path: &Path) -> Result<()> {
+    match path.exists() && !path.is_dir() {
+        true => Err(Error::file(path, "is a file; expected a directory")),
+        false => Ok(()),
+    }
 }
 
 /// Removes what a kill during [`write_atomic`] left in a directory.
@@ -107,5 +176,54 @@ pub fn is_same(file: &std::fs::File, path: &Path) -> bool {
         // There an open file cannot be removed.
         let _ = (file, path);
         true
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_link_stays_and_what_it_links_to_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        std::fs::create_dir(at("deep")).unwrap();
+        std::fs::write(at("deep/old"), "old").unwrap();
+        std::os::unix::fs::symlink("deep/old", at("link")).unwrap();
+        std::os::unix::fs::symlink(at("link"), at("link-to-link")).unwrap();
+        check_writable(&at("link-to-link")).unwrap();
+        write_atomic(&at("link-to-link"), b"new").unwrap();
+        assert_eq!(std::fs::read(at("deep/old")).unwrap(), b"new");
+        assert!(at("link").is_symlink() && at("link-to-link").is_symlink());
+        // One that leads nowhere yet.
+        std::os::unix::fs::symlink("deep/new", at("dangling")).unwrap();
+        write_atomic(&at("dangling"), b"made").unwrap();
+        assert!(at("dangling").is_symlink() && std::fs::read(at("deep/new")).unwrap() == b"made");
+        std::os::unix::fs::symlink("circle", at("circle")).unwrap();
+        assert!(check_writable(&at("circle")).unwrap_err().to_string().contains("links"));
+        assert!(write_atomic(&at("circle"), b"").is_err());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_written_through() {
+        let home = tempfile::tempdir().unwrap();
+        let pipe = home.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        check_writable(&pipe).unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || {
+                let mut text = String::new();
+                std::fs::File::open(pipe).unwrap().read_to_string(&mut text).unwrap();
+                text
+            }
+        });
+        write_atomic(&pipe, b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert!(is_stream(&pipe) && !std::fs::metadata(&pipe).unwrap().is_file());
+        write_atomic(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(is_stream(Path::new("/dev/null")) && is_stream(Path::new("/dev/stdout")) && !is_stream(home.path()));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::job::Job;
 use crate::cli::signals;
+use crate::cli::voice::VoiceFlags;
 use harmonia_graph::error::{Error, Result, one_line};
 use serde::de::DeserializeOwned;
 use std::io::{Read, Write};
@@ -25,7 +26,11 @@ pub type Answer<T> = std::result::Result<T, String>;
 pub fn job<T: DeserializeOwned>(job: &Job) -> Result<Answer<T>> {
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
     let mut command = Command::new(&program);
-    command.args(["bench", "--child"]).stdin(Stdio::piped()).stderr(Stdio::inherit());
+    command
+        .args(["bench", "--child"])
+        .args(VoiceFlags::of_this_process())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::inherit());
     let text = serde_json::to_string(job).map_err(|error| Error::Config(format!("cannot write a job: {error}")))?;
     let finished = run(command, &program, Some(&text), GRACE)?;
     Ok(match finished.status.success() {

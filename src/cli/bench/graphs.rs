@@ -1,8 +1,7 @@
 //! The child's side of graph tasks: a whole cross-validation as training runs it, without writing files.
 
 use super::memory;
-use crate::cli::signals;
-use crate::cli::watch;
+use crate::cli::{signals, voice, watch};
 use crate::config::Config;
 use crate::device::cpu::Cpu;
 use crate::runs::RunSummary;
@@ -13,13 +12,10 @@ use crate::train::RunName;
 use harmonia_graph::error::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Folds and repeats, as in the paper's tables.
 pub const SETTINGS: [&str; 2] = ["run.folds=10", "run.seeds=3"];
-/// Seconds between two lines where there is no terminal.
-const LINE_SECONDS: f64 = 10.0;
 
 /// What was found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -89,7 +85,7 @@ struct FoldProgress {
 
 impl FoldProgress {
     fn new(name: &str, total: usize) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(total as u64));
+        let bar = voice::has_bars().then(|| ProgressBar::new(total as u64));
         if let Some(bar) = &bar {
             if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} runs ({eta} left)") {
                 bar.set_style(style.progress_chars("=> "));
@@ -115,8 +111,8 @@ impl Observer for FoldProgress {
                     bar.finish_and_clear();
                 }
             }
-            None if self.last_line.elapsed().as_secs_f64() >= LINE_SECONDS => {
-                eprintln!("{}: {} of {} runs", self.name, self.done, self.total);
+            None if self.last_line.elapsed().as_secs_f64() >= voice::seconds_between_lines() => {
+                voice::line(format_args!("{}: {} of {} runs", self.name, self.done, self.total));
                 self.last_line = Instant::now();
             }
             None => {}

@@ -18,8 +18,8 @@ mod scaling;
 mod stores;
 
 use super::data::{AccessFlags, DirectoryFlag};
-use super::say;
 use super::signals::catch_interrupts;
+use super::{say, voice};
 use crate::config::Config;
 use case::{BenchCase, EpochCase};
 use clap::Args;
@@ -150,7 +150,7 @@ fn measure(
             BenchCase::Epochs(case) => epoch_case(report, case, config, arguments, run, &stores, peers)?,
             BenchCase::Graphs(name) => {
                 config.data.dataset = stores.known(name)?.display().to_string();
-                eprintln!("{name}: {} folds, {} times", config.run.folds, config.run.seeds);
+                voice::line(format_args!("{name}: {} folds, {} times", config.run.folds, config.run.seeds));
                 report.graphs.push((name.to_string(), child::job(&Job::Graphs { config })?));
             }
             BenchCase::Scaling { tiny } => {
@@ -158,7 +158,7 @@ fn measure(
                 if let Ok(series) = &series {
                     let subtitle = format!("median of {} epochs; fitted powers of x", run.epochs);
                     files::write_atomic(&arguments.plot, plot::svg(series, &subtitle).as_bytes())?;
-                    eprintln!("drawn: {}", arguments.plot.display());
+                    voice::line(format_args!("drawn: {}", arguments.plot.display()));
                 }
                 report.scaling = Some(series);
             }
@@ -188,7 +188,7 @@ fn epoch_case(
     config.data.dataset = store.display().to_string();
     let scratch = tempfile::tempdir().map_err(Error::io("create directory in", &std::env::temp_dir()))?;
     let parameters = scratch.path().join("parameters.safetensors");
-    eprintln!("{}: {} epochs after {}", case.name, run.epochs, run.warmup);
+    voice::line(format_args!("{}: {} epochs after {}", case.name, run.epochs, run.warmup));
     let job = epochs::EpochsJob {
         config: config.clone(),
         epochs: run.epochs,
@@ -204,7 +204,7 @@ fn epoch_case(
     let (epochs, warmup) = (run.epochs, run.warmup);
     let (store, parameters): (&Path, &Path) = (&store, &parameters);
     for variant in case.peers.iter().chain(slow) {
-        eprintln!("{}: {variant} in PyTorch", case.name);
+        voice::line(format_args!("{}: {variant} in PyTorch", case.name));
         found.push(peers.run(variant, &Request { store, config: &config, parameters, epochs, warmup, ours })?);
     }
     Ok(())

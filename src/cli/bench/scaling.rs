@@ -7,6 +7,7 @@ use super::epochs::{self, Measured};
 use super::fit::Power;
 use super::job::Job;
 use super::stores::Stores;
+use crate::cli::voice;
 use harmonia_data::generate::Shape;
 use harmonia_graph::error::Result;
 use serde_json::{Value, json};
@@ -103,7 +104,7 @@ pub fn measure(tiny: bool, user: &[String], run: &super::BenchRun, stores: &Stor
         let mut points = Vec::new();
         for Variation { shape, setting, label, x, nominal } in variations {
             let settings: Vec<String> = [SPACE.to_string()].into_iter().chain(user.to_vec()).chain([setting]).collect();
-            eprintln!("scaling: {against} {label}");
+            voice::line(format_args!("scaling: {against} {label}"));
             let store = match stores.made(shape)? {
                 Ok(store) => store,
                 Err(error) => return Ok(Err(error)),

@@ -3,11 +3,12 @@
 use super::case::Source;
 use super::child::{self, Answer};
 use super::job::{Job, SEED};
-use crate::cli::watch;
+use crate::cli::{voice, watch};
 use harmonia_data::download::Access;
 use harmonia_data::generate::Shape;
 use harmonia_data::{catalogue, obtain};
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files;
 use harmonia_graph::store::Store;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -74,8 +75,9 @@ impl Stores<'_> {
             }
             return Ok(Ok(out));
         }
+        files::check_directory(&directory)?;
         std::fs::create_dir_all(&directory).map_err(Error::io("create directory", &directory))?;
-        eprintln!("generating {}", out.display());
+        voice::line(format_args!("generating {}", out.display()));
         let job = Job::Generate { name, shape, out: out.clone(), threads: self.threads };
         Ok(child::job::<()>(&job)?.map(|()| out))
     }

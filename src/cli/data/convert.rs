@@ -2,7 +2,7 @@
 
 use super::ReorderFlag;
 use crate::cli::threads::with_threads;
-use crate::cli::{say, watch};
+use crate::cli::{say, voice, watch};
 use clap::{Args, ValueEnum};
 use harmonia_data::conversion::Common;
 use harmonia_data::formats::{self, ConversionOptions, Format};
@@ -117,7 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             formats::convert(format, &arguments.input, &arguments.out, &options, &context.watch)
         })
     })??;
-    obtain::report_skipped(&converted.skipped, &|line| eprintln!("note: {line}"));
+    obtain::report_skipped(&converted.skipped, &|line| voice::note(line));
     say(&format!("{}, {:.1} s\n", described(&arguments.out)?, start.elapsed().as_secs_f64()))
 }
 

@@ -108,7 +108,7 @@ impl Stream {
         let count = device_count()?;
         if count == 0 {
             return Err(Error::Device(
-                "no CUDA device: the NVIDIA driver is there and sees no GPU; check CUDA_VISIBLE_DEVICES, or use --device cpu"
+                "no CUDA device: the NVIDIA driver is there and sees no GPU; check CUDA_VISIBLE_DEVICES, or set run.device = cpu"
                     .to_string(),
             ));
         }

@@ -94,7 +94,7 @@ pub(super) fn driver() -> Result<()> {
             let reason =
                 reason.filter(|reason| !reason.contains("No such file") && Path::new("/dev/nvidiactl").exists());
             return Err(format!(
-                "no NVIDIA driver (libcuda.so.1 was not found{}): install the driver of the GPU, or use --device cpu",
+                "no NVIDIA driver (libcuda.so.1 was not found{}): install the driver of the GPU, or set run.device = cpu",
                 reason.map_or(String::new(), |reason| format!(": {reason}"))
             ));
         }
@@ -102,7 +102,7 @@ pub(super) fn driver() -> Result<()> {
         let missing = |name: &&&str| unsafe { driver::sys::culib().get::<*const ()>(name.as_bytes()) }.is_err();
         match DRIVER.iter().find(missing) {
             Some(name) => {
-                Err(format!("the NVIDIA driver is too old (it has no {name}): update it, or use --device cpu"))
+                Err(format!("the NVIDIA driver is too old (it has no {name}): update it, or set run.device = cpu"))
             }
             None => Ok(()),
         }

@@ -31,7 +31,7 @@ impl Memory {
             let (free, total) = stream.memory()?;
             return Err(Error::Device(format!(
                 "out of memory: needed {}, free {} of {} on {}: use a smaller train.batch_size, end other processes on the \
-                 GPU (`nvidia-smi`), or use --device cpu",
+                 GPU (`nvidia-smi`), or set run.device = cpu",
                 gibibytes(size),
                 gibibytes(free),
                 gibibytes(total),

@@ -351,7 +351,7 @@ fn warps(items: usize) -> Grid {
 /// Pieces of a feature. Refused is what no plan leads to.
 fn compiled<V: Driver>(knots: &DeviceKnots<V>, dropout: Option<&Dropout>) -> Result<usize> {
     if dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Hidden) {
-        return Err(Error::Device("pieces have no hidden units to drop; use --set engine.monb=direct".into()));
+        return Err(Error::Device("pieces have no hidden units to drop; set engine.monb = direct".into()));
     }
     match knots.tables.stride() {
         0 => Err(Error::Device("experts must be compiled before their pieces are looked up".into())),

@@ -381,8 +381,8 @@ impl<V: Driver> Launcher<V> {
             // No plan leads here.
             DeviceFeatures::Sparse(_) if dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Hidden) => {
                 Err(Error::Device(
-                    "hidden units are dropped node by node, where zeros of a sparse feature are taken together; use \
-                     --set engine.sparse=off"
+                    "hidden units are dropped node by node, where zeros of a sparse feature are taken together; set \
+                     engine.sparse = off"
                         .into(),
                 ))
             }

@@ -35,7 +35,7 @@ impl<V: Driver> Launcher<V> {
         let warps = if shared_bytes(a) <= limit { WARPS } else { 1 };
         if bytes > limit {
             return Err(Error::Config(format!(
-                "model.experts is {}; kernels route among at most {} experts: lower it, or use --device cpu",
+                "model.experts is {}; kernels route among at most {} experts: lower it, or set run.device = cpu",
                 a.experts,
                 limit / (2 * size_of::<f32>())
             )));

@@ -32,7 +32,7 @@ impl<V: Driver> SparseFeatures<V> {
         let (row_ptr, col_idx, from) = (&by_rows.row_ptr[..], &by_rows.col_idx[..], &by_rows.values[..]);
         if u32::try_from(from.len()).is_err() {
             return Err(Error::Data(format!(
-                "{} non-zero features are more than the sparse path can number; use --set engine.sparse=off",
+                "{} non-zero features are more than the sparse path can number; set engine.sparse = off",
                 from.len()
             )));
         }

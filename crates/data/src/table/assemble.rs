@@ -22,6 +22,7 @@ use std::path::PathBuf;
 pub fn load(name: &str, options: &Options) -> Result<Dataset> {
     let files = Files::find(options)?;
     let columns = &options.columns;
+    files.check_ignored(columns, &options.directory)?;
     let nodes = nodes::load(&files, options)?;
     let graphs = Graphs::find(&files, columns, &nodes)?;
     let class_names = files.class_names.as_ref().map(|path| Ok((path.clone(), source::names(path)?))).transpose()?;

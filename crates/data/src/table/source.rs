@@ -3,9 +3,10 @@
 //! A part is told by the name in front of the ending. Two files for one part, or a name that is nearly one of the parts,
 //! are refused: a file that is passed over without a word costs its owner a day.
 
-use super::Options;
-use super::sheet::EXTENSIONS;
+use super::sheet::{EXTENSIONS, Kind, Sheet};
+use super::{Columns, Options};
 use harmonia_graph::error::{Error, Result, suggestion};
+use harmonia_graph::files;
 use std::path::{Path, PathBuf};
 
 /// Names of the parts.
@@ -42,12 +43,39 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Refuses to ignore a column that no table has: it would be a feature under its right name.
+    ///
+    /// # Errors
+    /// Such a column, with the closest one that is there.
+    pub(super) fn check_ignored(&self, columns: &Columns, directory: &Path) -> Result<()> {
+        if columns.ignore.is_empty() {
+            return Ok(());
+        }
+        let tables = [&self.nodes, &self.features, &self.labels, &self.splits, &self.graphs];
+        let mut names = Vec::new();
+        for path in tables.into_iter().chain(&self.lists).flatten().chain([&self.edges]) {
+            if matches!(Kind::of(path)?, Kind::Text | Kind::Parquet) {
+                // A first row of data has no names; no column is called like it.
+                names.extend(Sheet::open(path)?.names(|_| Ok(true))?.unwrap_or_default());
+            }
+        }
+        match columns.ignore.iter().find(|ignored| !names.contains(ignored)) {
+            Some(ignored) => {
+                let close = suggestion(ignored, names.iter().map(String::as_str));
+                let message = format!("no table here has a column `{ignored}` to ignore{close}");
+                Err(Error::file(directory, message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Looks through the directory; paths given by hand come first.
     ///
     /// # Errors
     /// No edges, two files for one part, or a name that looks misspelt.
     pub(super) fn find(options: &Options) -> Result<Files> {
         let directory = &options.directory;
+        files::check_directory(directory)?;
         if !directory.is_dir() {
             return Err(Error::file(directory, "no such directory; expected one with edges.csv and nodes.csv"));
         }

@@ -77,7 +77,15 @@ impl SplitRule {
                     numbers.split('/').map(|n| n.parse().map_err(|_| wrong())).collect::<Result<_>>()?;
                 match parts[..] {
                     [train, valid, test] if train > 0.0 && parts.iter().all(|p| p.is_finite() && *p >= 0.0) => {
-                        Ok(SplitRule::Fractions([train, valid, test]))
+                        let sum: f64 = parts.iter().sum();
+                        // Decimal fractions do not add up exactly.
+                        match [100.0, 1.0].iter().any(|whole| (sum - whole).abs() < 1e-6 * whole) {
+                            true => Ok(SplitRule::Fractions([train, valid, test])),
+                            false => Err(Error::Config(format!(
+                                "data.split is `{text}`, which adds up to {sum}; expected percentages that add up to \
+                                 100, as in fractions:60/20/20, or fractions that add up to 1"
+                            ))),
+                        }
                     }
                     _ => Err(wrong()),
                 }
@@ -122,7 +130,7 @@ fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Sp
     if units.len() < folds {
         return Err(Error::Data(format!(
             "{} labelled nodes or graphs cannot be dealt to {folds} folds (which is how data without a split of its own is \
-             split); use --set data.split=fractions:60/20/20, or store a split",
+             split); set data.split = fractions:60/20/20, or store a split",
             units.len()
         )));
     }
@@ -149,6 +157,11 @@ mod tests {
         assert_eq!(SplitRule::parse("fractions:60/20/20").unwrap(), SplitRule::Fractions([60.0, 20.0, 20.0]));
         assert_eq!(SplitRule::parse("own:3").unwrap(), SplitRule::Own(3));
         assert_eq!(SplitRule::parse("folds:10/9").unwrap(), SplitRule::Fold { folds: 10, fold: 9 });
+        assert_eq!(SplitRule::parse("fractions:0.7/0.2/0.1").unwrap(), SplitRule::Fractions([0.7, 0.2, 0.1]));
+        for (wrong, sum) in [("fractions:60/20/30", "110"), ("fractions:6/2/2", "10"), ("fractions:0.6/0.2/0", "0.8")] {
+            let message = SplitRule::parse(wrong).unwrap_err().to_string();
+            assert!(message.contains(&format!("adds up to {sum}; expected")), "{message}");
+        }
         for wrong in [
             "own:",
             "folds:10",
