@@ -44,9 +44,11 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
     let found = Distribution::of(&run.dataset.features, &everything);
     let reach: Vec<f64> = (0..d).map(|k| run.reach(k, &found[k])).collect();
     let shown: Vec<usize> = ranking(&reach).into_iter().take(MOST_FEATURES).collect();
-    let a = &run.factors.layout.architecture;
-    let used_by = experts::used_by(run.factors);
-    let unused = (0..a.experts).filter(|&expert| used_by[expert] == 0).collect();
+    let experts = run.factors.monb().map(|monb| {
+        let (a, used_by) = (&monb.layout.architecture, experts::used_by(run.factors));
+        let unused = (0..a.experts).filter(|&expert| used_by[expert] == 0).collect();
+        Experts { count: a.experts, active: a.active, used_by, unused, near_duplicates: Vec::new() }
+    });
     let classes = class_names(run.dataset);
     Ok(Data {
         summary: summary(run, classes.clone())?,
@@ -55,8 +57,8 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
         features: shown.iter().map(|&k| run.feature(k, &found[k])).collect(),
         features_total: d,
         features_order: "how far their curves reach over the data".into(),
-        experts: Some(Experts { count: a.experts, active: a.active, used_by, unused, near_duplicates: Vec::new() }),
-        hops: Some(Hops { count: a.hops, warning: None, gamma: None }),
+        experts,
+        hops: Some(Hops { count: run.factors.hops(), warning: None, gamma: None }),
         ..Data::default()
     })
 }
