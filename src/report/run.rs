@@ -64,15 +64,15 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
 }
 
 impl Trained<'_> {
-    fn shape(&self, k: usize) -> explain::Shape {
-        explain::Shape::of(self.factors, k).in_units(Units::of(self.scaling, k))
+    fn shape(&self, k: usize, found: &Distribution) -> explain::Shape {
+        explain::Shape::over(self.factors, k, found.range).in_units(Units::of(self.scaling, k))
     }
 
     /// How much a curve rises or falls over the data, times the size of its readout weights.
     fn reach(&self, k: usize, found: &Distribution) -> f64 {
         let units = Units::of(self.scaling, k);
         let [low, high] = found.range.map(|x| units.own(x));
-        let shape = self.shape(k);
+        let shape = self.shape(k, found);
         let inside = shape.knots.iter().filter(|knot| knot[0] > low && knot[0] < high).map(|knot| knot[1]);
         let values = inside.chain([shape.value(low), shape.value(high)]);
         let [least, most] = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], f| [a.min(f), b.max(f)]);
@@ -100,7 +100,7 @@ impl Trained<'_> {
         let units = Units::of(self.scaling, k);
         let [low, high] = found.range.map(|x| units.own(x));
         let room = if high > low { high - low } else { low.abs().max(1.0) };
-        let shape = self.shape(k);
+        let shape = self.shape(k, found);
         let first = shape.knots.partition_point(|knot| knot[0] < low - room);
         let end = shape.knots.partition_point(|knot| knot[0] <= high + room);
         let knots = shape.knots[first..end].to_vec();
@@ -115,6 +115,7 @@ impl Trained<'_> {
             }),
             centre: self.centres[k],
             bands: None,
+            sampled: !shape.exact,
         };
         let numbers = curve.knots.as_flattened().iter().chain(&curve.range);
         let finite =
