@@ -7,7 +7,7 @@ use crate::explain::{Factors, centre};
 use crate::model::MemoryPlan;
 use crate::recovery::recover;
 use crate::report;
-use crate::runs::{ModelMetadata, Outcome, RunDirectory, RunSummary};
+use crate::runs::{ModelMetadata, Outcome, RunDirectory, RunSummary, write_centres};
 use crate::train::trainer::State;
 use crate::train::{EpochRecord, RunName, Trainer, prepare};
 use harmonia_graph::dataset::{Dataset, Scaling};
@@ -291,7 +291,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             let model = trainer.model(scaling);
             let factors = Factors::of(&model)?;
             let centres = centre::mean_responses(&factors, &dataset.features);
-            centre::write(&directory.path().join(centre::FILE), &centres)?;
+            write_centres(directory.path(), &centres)?;
             let mut data = report::of_run(&report::Trained {
                 dataset,
                 config: self.config,

@@ -335,3 +335,29 @@ fn an_unknown_ending_is_refused_before_work() {
         refused(&scratch, arguments, endings);
     }
 }
+
+#[test]
+fn means_of_another_model_are_not_used() {
+    let scratch = Scratch::new();
+    trained(&scratch, &named(), &["--seeds", "2"]);
+    let raw = |run: &str| scratch.harmonia_ok(&["explain", run, "--node", "ann", "--json"]);
+    let (own, other) = (raw("run/seed-0"), raw("run/seed-1"));
+    assert_ne!(own, other);
+    let copy = |file: &str| {
+        std::fs::copy(scratch.path(&format!("run/seed-1/{file}")), scratch.path(&format!("run/seed-0/{file}"))).unwrap()
+    };
+    let model = std::fs::read(scratch.path("run/seed-0/best.safetensors")).unwrap();
+    // A run of an earlier version says nothing about its means: they are computed anew.
+    let origin = std::fs::read(scratch.path("run/seed-0/centres.json")).unwrap();
+    std::fs::remove_file(scratch.path("run/seed-0/centres.json")).unwrap();
+    assert_eq!(raw("run/seed-0"), own);
+    std::fs::write(scratch.path("run/seed-0/centres.json"), &origin).unwrap();
+    // Another model of the same sizes does not get the means of the first.
+    copy("best.safetensors");
+    assert_eq!(raw("run/seed-0"), other);
+    std::fs::write(scratch.path("run/seed-0/best.safetensors"), model).unwrap();
+    assert_eq!(raw("run/seed-0"), own);
+    // Nor are means of another model taken for those of this one.
+    copy("centres.npy");
+    refused(&scratch, &["explain", "run/seed-0", "--node", "ann"], "is not the one that training left");
+}

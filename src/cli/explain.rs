@@ -186,7 +186,7 @@ fn local_json(about: &About<'_>, explanation: &Explanation) -> Value {
             object.insert("node_id".into(), json!(id));
         }
         if let Some(hop) = term.hop {
-            object.insert("hop".into(), json!(hop));
+            object.insert(about.run.factors.structure().key().into(), json!(hop));
         }
         object.insert("value".into(), json!(term.value));
         Value::Object(object)
@@ -234,7 +234,7 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     let mut header = Vec::new();
     header.extend(by.feature.then(|| "feature".to_string()));
     header.extend(by.node.then(|| "node".to_string()));
-    header.extend(by.hop.then(|| "hop".to_string()));
+    header.extend(by.hop.then(|| about.run.factors.structure().key().to_string()));
     header.resize(keys.max(1), String::new());
     header.push("adds".into());
     let mut rows = vec![header];
@@ -334,7 +334,7 @@ impl Global<'_> {
     fn json(&self) -> Value {
         let (run, names) = (self.run, Names::of(self.run));
         let factors = &run.factors;
-        let outputs = 0..factors.outputs();
+        let (outputs, term) = (0..factors.outputs(), factors.structure().key());
         let per_output = |value: &dyn Fn(usize) -> f64| -> Map<String, Value> {
             outputs.clone().map(|output| (names.output(output), json!(value(output)))).collect()
         };
@@ -346,8 +346,8 @@ impl Global<'_> {
                 "importance_by_class": per_output(&|output| self.importance.of(factors, k, output)),
                 "signed_by_class": per_output(&|output| self.importance.signed(factors, k, output)),
                 "weight_by_class": per_output(&|output| factors.weight[k * factors.outputs() + output]),
-                "hop_weights": (0..factors.hops()).map(|t| factors.theta(t, k)).collect::<Vec<_>>(),
-                "gates": experts::gates(factors, k),
+                format!("{term}_weights"): (0..factors.hops()).map(|t| factors.theta(t, k)).collect::<Vec<_>>(),
+                "gates": factors.monb().map(|_| experts::gates(factors, k)),
                 "importance_by_seed": self.overall.iter().map(|of_run| of_run[k]).collect::<Vec<_>>(),
             })
         };
@@ -362,14 +362,14 @@ impl Global<'_> {
             "classes": outputs.clone().map(|output| names.output(output)).collect::<Vec<_>>(),
             "features_total": factors.features(),
             "features": shown.iter().take(top).map(feature).collect::<Vec<_>>(),
-            "hops": factors.hops(),
-            "hop_warning": self.warning,
-            "experts": {
+            format!("{term}s"): factors.hops(),
+            format!("{term}_warning"): self.warning,
+            "experts": factors.monb().map(|_| json!({
                 "count": used.len(),
                 "used_by": used,
                 "unused": (0..used.len()).filter(|&expert| used[expert] == 0).collect::<Vec<_>>(),
                 "near_duplicates": self.similar,
-            },
+            })),
             "stability": (self.runs.len() > 1).then(|| json!({
                 "runs": self.runs.iter().map(|run| run.path.display().to_string()).collect::<Vec<_>>(),
                 "mean_pairwise_spearman": mean_spearman(self.overall),
@@ -396,8 +396,8 @@ impl Global<'_> {
         let mut rows = vec![["feature", "most for", "importance", "signed, for it"].map(String::from).to_vec()];
         // More would not fit a screen; JSON has all.
         let hops = if factors.hops() <= 12 { factors.hops() } else { 0 };
-        rows[0].extend((0..hops).map(|t| format!("hop {t}")));
-        rows[0].push("experts (gates)".into());
+        rows[0].extend((0..hops).map(|t| factors.structure().name(t)));
+        rows[0].extend(factors.monb().map(|_| "experts (gates)".into()));
         for &k in &shown[..top] {
             let output = strongest(k);
             let mut row = vec![
@@ -409,7 +409,7 @@ impl Global<'_> {
             row.extend((0..hops).map(|t| format!("{:.3}", factors.theta(t, k))));
             let gates = experts::gates(factors, k).into_iter().enumerate();
             let used = gates.filter_map(|(expert, gate)| gate.map(|gate| format!("{expert} ({gate:.2})")));
-            row.push(used.collect::<Vec<_>>().join(" "));
+            row.extend(factors.monb().map(|_| used.collect::<Vec<_>>().join(" ")));
             rows.push(row);
         }
         out += &table(&rows, 2);
@@ -420,9 +420,11 @@ impl Global<'_> {
             out += &format!("\nwarning: {warning}\n");
         }
         let used = experts::used_by(factors);
-        out += "\nexperts, and how many features use them:";
-        used.iter().enumerate().for_each(|(expert, count)| out += &format!(" {expert}: {count}"));
-        out += "\n";
+        if factors.monb().is_some() {
+            out += "\nexperts, and how many features use them:";
+            used.iter().enumerate().for_each(|(expert, count)| out += &format!(" {expert}: {count}"));
+            out += "\n";
+        }
         for (expert, _) in used.iter().enumerate().filter(|(_, count)| **count == 0) {
             out += &format!("expert {expert} is never used\n");
         }

@@ -184,13 +184,7 @@ fn parts_of(dataset: &Dataset) -> Vec<&'static str> {
 }
 
 /// A regression: the numbers themselves, in the units of the target, and how far off they are.
-fn numbers(
-    arguments: &Arguments,
-    out: &OutputFile,
-    run: &TrainedRun,
-    names: &Names<'_>,
-    values: &[f32],
-) -> Result<()> {
+fn numbers(arguments: &Arguments, out: &OutputFile, run: &TrainedRun, names: &Names<'_>, values: &[f32]) -> Result<()> {
     let (dataset, outputs) = (&run.dataset, run.factors.outputs());
     let (targets, part) = (names.classes(), parts_of(dataset));
     let comparable = run.model.objective.fits(&dataset.labels) && dataset.labels.outputs() == outputs;

@@ -1,4 +1,5 @@
-//! `harmonia shapes`: every response as its exact knots: a table, CSV, JSON or a picture.
+//! `harmonia shapes`: every response as its exact knots, or where it is smooth as points of it: a table, CSV, JSON or a
+//! picture.
 
 use super::output::OutputFile;
 use super::predict::field;
@@ -93,9 +94,8 @@ fn shapes(arguments: &Arguments) -> Result<()> {
 
 fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found: Distribution) -> Curve {
     let run = &runs[0];
-    let units = |run: &TrainedRun| Units::of(run.model.scaling.as_ref(), k);
-    let shape = |run: &TrainedRun| Shape::of(&run.factors, k).in_units(units(run));
-    let own = units(run);
+    let own = Units::of(run.model.scaling.as_ref(), k);
+    let shape = Shape::over(&run.factors, k, found.range).in_units(own);
     let distribution = Distribution { range: found.range.map(|x| own.own(x)), ..found };
     let outputs = run.factors.outputs();
     let compared: Vec<Compared<'_>> = runs.iter().zip(centres).map(|(run, centres)| run.compared(centres)).collect();
@@ -103,7 +103,7 @@ fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize,
     Curve {
         k,
         name: names.feature(k),
-        shape: shape(run),
+        shape,
         centre: centres[0][k],
         distribution,
         weights: run.factors.weight[k * outputs..][..outputs].to_vec(),
@@ -112,37 +112,46 @@ fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize,
 }
 
 fn to_json(run: &TrainedRun, curves: &[Curve], outputs: &[String], runs: usize) -> Value {
-    let curve = |curve: &Curve| {
-        json!({
-            "feature": curve.name, "feature_index": curve.k,
-            "knots": curve.shape.knots, "left_slope": curve.shape.left_slope, "right_slope": curve.shape.right_slope,
-            "centre": curve.centre, "range": curve.distribution.range,
-            "density": { "edges": curve.distribution.edges(), "counts": curve.distribution.counts },
-            "weight_by_class": outputs.iter().cloned().zip(&curve.weights).map(|(name, w)| (name, json!(w))).collect::<serde_json::Map<_, _>>(),
-            "bands": curve.bands.as_ref().map(|(x, bands)| json!({
-                "x": x,
-                "by_class": outputs.iter().cloned().zip(bands).map(|(name, band)| (name, json!(band))).collect::<serde_json::Map<_, _>>(),
-            })),
-        })
-    };
     json!({
         "dataset": run.dataset.name, "runs": runs, "classes": outputs,
-        "features": curves.iter().map(curve).collect::<Vec<_>>(),
+        "features": curves.iter().map(|curve| curve_json(curve, outputs)).collect::<Vec<_>>(),
     })
+}
+
+fn curve_json(curve: &Curve, outputs: &[String]) -> Value {
+    let mut object = json!({
+        "feature": curve.name, "feature_index": curve.k,
+        "knots": curve.shape.knots, "left_slope": curve.shape.left_slope, "right_slope": curve.shape.right_slope,
+        "centre": curve.centre, "range": curve.distribution.range,
+        "density": { "edges": curve.distribution.edges(), "counts": curve.distribution.counts },
+        "weight_by_class": outputs.iter().cloned().zip(&curve.weights).map(|(name, w)| (name, json!(w))).collect::<serde_json::Map<_, _>>(),
+        "bands": curve.bands.as_ref().map(|(x, bands)| json!({
+            "x": x,
+            "by_class": outputs.iter().cloned().zip(bands).map(|(name, band)| (name, json!(band))).collect::<serde_json::Map<_, _>>(),
+        })),
+    });
+    if !curve.shape.exact {
+        object["sampled"] = json!(true);
+    }
+    object
 }
 
 fn csv(curves: &[Curve]) -> String {
     let mut out = "feature,x,f,slope_right\n".to_string();
     for curve in curves {
         let knots = &curve.shape.knots;
-        let mut line = |x: &str, f: &str, slope: f64| {
+        let mut line = |x: &str, f: &str, slope: &str| {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{},{x},{f},{slope}", field(&curve.name));
         };
-        line("-inf", "", curve.shape.left_slope);
+        // Of a smooth response nothing is said beyond its points.
+        if curve.shape.exact {
+            line("-inf", "", &curve.shape.left_slope.to_string());
+        }
         for (at, [x, f]) in knots.iter().enumerate() {
-            let slope = knots.get(at + 1).map_or(curve.shape.right_slope, |next| (next[1] - f) / (next[0] - x));
-            line(&x.to_string(), &f.to_string(), slope);
+            let last = if curve.shape.exact { curve.shape.right_slope.to_string() } else { String::new() };
+            let slope = knots.get(at + 1).map_or(last, |next| ((next[1] - f) / (next[0] - x)).to_string());
+            line(&x.to_string(), &f.to_string(), &slope);
         }
     }
     out
@@ -153,9 +162,10 @@ fn text(dataset: &str, curves: &[Curve], outputs: &[String], runs: usize) -> Str
     if let [curve] = curves {
         let [low, high] = curve.distribution.range;
         out += &format!(
-            "{dataset}, f of {}: {} knots; data from {} to {}; mean response {}\n\n",
+            "{dataset}, f of {}: {} {}; data from {} to {}; mean response {}\n\n",
             short(&curve.name),
             curve.shape.knots.len(),
+            if curve.shape.exact { "knots" } else { "points of a smooth curve" },
             number(low),
             number(high),
             number(curve.centre)
@@ -169,7 +179,11 @@ fn text(dataset: &str, curves: &[Curve], outputs: &[String], runs: usize) -> Str
         outputs.iter().zip(&curve.weights).for_each(|(name, w)| out += &format!(" {}: {}", short(name), number(*w)));
         return out + "\n";
     }
-    out += &format!("{dataset}: {} responses, piecewise linear, exact\n\n", curves.len());
+    let smooth = curves.iter().filter(|curve| !curve.shape.exact).count();
+    out += &match smooth {
+        0 => format!("{dataset}: {} responses, piecewise linear, exact\n\n", curves.len()),
+        _ => format!("{dataset}: {} responses, {smooth} of them smooth: points over the data\n\n", curves.len()),
+    };
     let mut rows =
         vec![["feature", "knots", "inside the data", "from", "to", "f(from)", "f(to)"].map(String::from).to_vec()];
     for curve in curves {
@@ -258,7 +272,7 @@ fn svg(dataset: &str, curves: &[Curve]) -> String {
             py(0.0),
             list(&mut points.into_iter()),
             top - 4.0,
-            escape(&short(&curve.name)),
+            escape(&short(&curve.name)) + if curve.shape.exact { "" } else { " (sampled)" },
             top + height + 11.0,
             number(low),
             number(high)
@@ -273,4 +287,38 @@ fn svg(dataset: &str, curves: &[Curve]) -> String {
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(exact: bool) -> Curve {
+        let knots = vec![[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]];
+        Curve {
+            k: 4,
+            name: "wave".into(),
+            shape: Shape { knots, left_slope: 0.5, right_slope: -7.0, exact },
+            centre: 2.0,
+            distribution: Distribution { range: [0.0, 2.0], counts: vec![1; 40] },
+            weights: vec![1.0],
+            bands: None,
+        }
+    }
+
+    #[test]
+    fn a_sampled_curve_says_so_and_claims_nothing_beyond_its_points() {
+        let (exact, sampled, outputs) = (curve(true), curve(false), ["only".to_string()]);
+        let mut json = curve_json(&sampled, &outputs);
+        assert_eq!(json["sampled"], true);
+        json.as_object_mut().map(|object| object.remove("sampled"));
+        assert_eq!(json, curve_json(&exact, &outputs));
+        assert_eq!(csv(&[sampled]), "feature,x,f,slope_right\nwave,0,1,2\nwave,1,3,-1\nwave,2,2,\n");
+        assert!(csv(&[exact]).starts_with("feature,x,f,slope_right\nwave,-inf,,0.5\nwave,0,1,2\n"));
+        let both = [curve(true), curve(false)];
+        assert!(svg("set", &both).contains(">wave (sampled)<") && !svg("set", &both[..1]).contains("sampled"));
+        assert!(text("set", &both, &outputs, 1).contains("2 responses, 1 of them smooth"));
+        assert!(text("set", &both[..1], &outputs, 1).contains("3 knots"));
+        assert!(text("set", &both[1..], &outputs, 1).contains("3 points of a smooth curve"));
+    }
 }

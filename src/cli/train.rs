@@ -148,8 +148,7 @@ fn run_on<D: Device<Real = f32>>(
     }
     drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
-    let outcome =
-        session.run(&whole, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
+    let outcome = session.run(&whole, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 

@@ -5,7 +5,7 @@
 //! all of X: training leaves them in the run directory, and one prediction of a large graph can be explained without it.
 
 use super::Factors;
-use super::factors::LANES;
+use super::response::{LANES, each_block};
 use harmonia_graph::dataset::Features;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -26,7 +26,8 @@ pub fn mean_responses(factors: &Factors, features: &Features) -> Vec<f64> {
     let partial: Vec<Vec<f64>> = (starts.par_iter())
         .map(|&start| {
             let mut sums = vec![0.0; d];
-            factors.each_block(features, start..(start + PORTION).min(features.rows), |nodes, responses| {
+            let nodes = start..(start + PORTION).min(features.rows);
+            each_block(factors.responses(), features, nodes, |nodes, responses| {
                 let sum_of = |f: &[f64; LANES]| f[..nodes.len()].iter().sum::<f64>();
                 sums.iter_mut().zip(responses).for_each(|(sum, f)| *sum += sum_of(f));
             });

@@ -1,6 +1,7 @@
-//! How experts are used: by which features, and whether two of them do the same.
+//! How the experts of [`Monb`] are used: by which features, and whether two of them do the same. Where responses are not mixed
+//! from experts, there are none.
 
-use super::Factors;
+use super::{Factors, Monb};
 
 /// Points at which experts are compared.
 const POINTS: usize = 256;
@@ -20,16 +21,18 @@ pub struct Similar {
 
 /// Features that use each expert.
 pub fn used_by(factors: &Factors) -> Vec<usize> {
-    let mut used = vec![0; factors.layout.architecture.experts];
-    factors.routing.iter().for_each(|&expert| used[expert as usize] += 1);
+    let Some(monb) = factors.monb() else { return Vec::new() };
+    let mut used = vec![0; monb.layout.architecture.experts];
+    monb.routing.iter().for_each(|&expert| used[expert as usize] += 1);
     used
 }
 
 /// Gate of each expert for a feature; none for one that it does not use.
 pub fn gates(factors: &Factors, k: usize) -> Vec<Option<f64>> {
-    let (a, mut gates) = (&factors.layout.architecture, vec![None; factors.layout.architecture.experts]);
+    let Some(monb) = factors.monb() else { return Vec::new() };
+    let (a, mut gates) = (&monb.layout.architecture, vec![None; monb.layout.architecture.experts]);
     for slot in k * a.active..(k + 1) * a.active {
-        gates[factors.routing[slot] as usize] = Some(factors.gates[slot]);
+        gates[monb.routing[slot] as usize] = Some(monb.gates[slot]);
     }
     gates
 }
@@ -38,8 +41,9 @@ pub fn gates(factors: &Factors, k: usize) -> Vec<Option<f64>> {
 /// alignment of [`NEAR`] or more. Coefficients undo any of those, so such a pair offers features no choice. An expert that
 /// is constant there is similar to none.
 pub fn near_duplicates(factors: &Factors, range: [f64; 2]) -> Vec<Similar> {
-    let (count, bases) = (factors.layout.architecture.experts, factors.layout.architecture.bases);
-    let outputs: Vec<Vec<f64>> = (0..count).map(|expert| centred(factors, expert, range, bases)).collect();
+    let Some(monb) = factors.monb() else { return Vec::new() };
+    let (count, bases) = (monb.layout.architecture.experts, monb.layout.architecture.bases);
+    let outputs: Vec<Vec<f64>> = (0..count).map(|expert| centred(monb, expert, range, bases)).collect();
     let kernel = |a: &[f64], b: &[f64]| {
         // |A^T B|_F^2 of points x bases matrices.
         let mut sum = 0.0;
@@ -65,9 +69,9 @@ pub fn near_duplicates(factors: &Factors, range: [f64; 2]) -> Vec<Similar> {
 }
 
 /// psi over equally spaced points, each basis with mean zero; points x B.
-fn centred(factors: &Factors, expert: usize, [low, high]: [f64; 2], bases: usize) -> Vec<f64> {
+fn centred(monb: &Monb, expert: usize, [low, high]: [f64; 2], bases: usize) -> Vec<f64> {
     let x = |point: usize| low + (high - low) * point as f64 / (POINTS - 1) as f64;
-    let mut values: Vec<f64> = (0..POINTS).flat_map(|point| factors.expert(expert, x(point))).collect();
+    let mut values: Vec<f64> = (0..POINTS).flat_map(|point| monb.expert(expert, x(point))).collect();
     for b in 0..bases {
         let mean = values.iter().skip(b).step_by(bases).sum::<f64>() / POINTS as f64;
         values.iter_mut().skip(b).step_by(bases).for_each(|value| *value -= mean);

@@ -4,7 +4,8 @@
 //! logit. Its importance for the class is the mean of the size of that over a split, |w[k,class]| mean |H|; its signed
 //! effect is the mean itself. Over all outputs, importance is the mean of the outputs'. No label is used.
 
-use super::Factors;
+use super::response::each_block;
+use super::{Case, Edit, Factors, Target};
 use crate::batch::{Batches, Reach};
 use crate::config::Monb;
 use crate::device::Device;
@@ -13,7 +14,6 @@ use crate::model::{FittedModel, Randomness, Resident};
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::NodeWeights;
 use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Importance {
 }
 
 impl Importance {
-    /// Measures on some units. `dataset` has its features as the model sees them; `centre`: c_k, d values; `watch` hears
+    /// Measures a trained model on some units. `dataset` has its features as the model sees them; `centre`: c_k, d values; `watch` hears
     /// how many features are done.
     ///
     /// # Errors
@@ -46,18 +46,62 @@ impl Importance {
         centre: &[f64],
         watch: &Watch,
     ) -> Result<Importance> {
+        let mut found = Importance::none(factors, units)?;
+        match dataset.level {
+            Level::Graph => found.of_graphs(factors, dataset, units, centre),
+            Level::Node => found.of_nodes(model, factors, dataset, units, centre, watch)?,
+        }
+        Ok(found.mean_over_units())
+    }
+
+    /// Measures any additive model; the engine takes no part. Nodes are looked at one by one, each with all that it sees.
+    ///
+    /// # Errors
+    /// There are no units, the dataset does not fit the model, or the user asked to stop.
+    pub fn of_any(
+        factors: &Factors,
+        dataset: &Dataset,
+        units: &[u32],
+        centre: &[f64],
+        watch: &Watch,
+    ) -> Result<Importance> {
+        let mut found = Importance::none(factors, units)?;
+        match dataset.level {
+            Level::Graph => found.of_graphs(factors, dataset, units, centre),
+            Level::Node => {
+                for (done, &unit) in units.iter().enumerate() {
+                    watch.check()?;
+                    watch.progress("importance of features", done as u64, units.len() as u64);
+                    let case = Case::of(factors, dataset, Target::Node(unit as usize), &Edit::default())?;
+                    let state = case.state().into_iter().enumerate();
+                    found.add(state.map(|(k, state)| state - centre[k] * case.total_theta(k)));
+                }
+            }
+        }
+        Ok(found.mean_over_units())
+    }
+
+    /// Before the first unit.
+    fn none(factors: &Factors, units: &[u32]) -> Result<Importance> {
         if units.is_empty() {
             return Err(Error::Data("importance needs at least one unit to be measured on".into()));
         }
         let d = factors.features();
-        let mut found = Importance { units: units.len(), size: vec![0.0; d], mean: vec![0.0; d] };
-        match dataset.level {
-            Level::Graph => found.of_graphs(factors, dataset, model, units, centre),
-            Level::Node => found.of_nodes(model, factors, dataset, units, centre, watch)?,
+        Ok(Importance { units: units.len(), size: vec![0.0; d], mean: vec![0.0; d] })
+    }
+
+    /// One unit more.
+    fn add(&mut self, state: impl Iterator<Item = f64>) {
+        for ((size, mean), value) in self.size.iter_mut().zip(&mut self.mean).zip(state) {
+            *size += value.abs();
+            *mean += value;
         }
-        let count = units.len() as f64;
-        found.size.iter_mut().chain(&mut found.mean).for_each(|sum| *sum /= count);
-        Ok(found)
+    }
+
+    fn mean_over_units(mut self) -> Importance {
+        let count = self.units as f64;
+        self.size.iter_mut().chain(&mut self.mean).for_each(|sum| *sum /= count);
+        self
     }
 
     /// By the engine, in feature space, as many features at once as fit.
@@ -103,14 +147,14 @@ impl Importance {
     }
 
     /// By the weights of nodes, which need no propagation.
-    fn of_graphs(&mut self, factors: &Factors, dataset: &Dataset, model: &FittedModel, units: &[u32], centre: &[f64]) {
-        let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return };
+    fn of_graphs(&mut self, factors: &Factors, dataset: &Dataset, units: &[u32], centre: &[f64]) {
         let (d, hops) = (factors.features(), factors.hops());
-        let weights = NodeWeights::new(&transition, hops);
+        let weights = factors.structure().graph_weights(dataset);
         let state = |&unit: &u32| {
             let mut state = vec![0.0; d];
-            factors.each_block(&dataset.features, dataset.graph_nodes(unit as usize), |nodes, responses| {
-                let weights = &weights.values()[nodes.start * hops..nodes.end * hops];
+            let nodes = dataset.graph_nodes(unit as usize);
+            each_block(factors.responses(), &dataset.features, nodes, |nodes, responses| {
+                let weights = &weights[nodes.start * hops..nodes.end * hops];
                 for (k, responses) in responses.iter().enumerate() {
                     for (weights, response) in weights.chunks_exact(hops).zip(responses) {
                         let reach: f64 =
@@ -124,10 +168,7 @@ impl Importance {
         // In portions, added up in order.
         for units in units.chunks(1 << 10) {
             for state in units.par_iter().map(state).collect::<Vec<_>>() {
-                for (k, value) in state.into_iter().enumerate() {
-                    self.size[k] += value.abs();
-                    self.mean[k] += value;
-                }
+                self.add(state.into_iter());
             }
         }
     }

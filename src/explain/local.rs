@@ -1,17 +1,17 @@
 //! One prediction as the sum it is: by feature, source node, walk length, or any of them together.
 //!
-//! With r_t the row of M^t that ends in the target (see [`Ball`]), u_k = w[k,class] (minus w[k,versus]) and the response
-//! centred at c_k, a term is u_k theta[t,k] r_t[j] (f_k(x[j,k]) - c_k). Rows of M^t sum to one, so that what centring takes
-//! away is the same for every node: it moves to the intercept. In a sum over the nodes of a graph it is that many times
-//! the constant.
+//! With r_t the weights of source nodes in term t (of walks, the row of M^t that ends in the target; see [`Ball`]), u_k = w[k,class] (minus w[k,versus]) and the response
+//! centred at c_k, a term is u_k theta[t,k] r_t[j] (f_k(x[j,k]) - c_k). What centring takes away does not depend on x: it
+//! moves to the intercept. Rows of M^t sum to one, so that it is the same for every node; in a sum over the nodes of a
+//! graph it is that many times the constant.
 //!
 //! Terms are f64. The logit they are held against is the engine's own, computed in f32 on the same neighbourhood by
 //! propagation: the residual is a check of one program by another. (Of very large neighbourhoods it checks walks and sums,
 //! see [`Case::propagated_logits`].)
 
-use super::factors::LANES;
 use super::pass::Pass;
-use super::{Ball, Factors, Steps, Term, Top, ranking};
+use super::response::LANES;
+use super::{Ball, Factors, Sources, Term, Top, ranking};
 use crate::model::FittedModel;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
@@ -83,23 +83,25 @@ pub struct Explanation {
 
 /// A prediction and everything it is made of.
 pub struct Case<'a> {
-    pub(super) model: &'a FittedModel,
+    /// The trained model, where the engine can make the prediction.
+    pub(super) engine: Option<&'a FittedModel>,
     pub(super) factors: &'a Factors,
     pub(super) dataset: &'a Dataset,
-    pub(super) steps: Steps<'a>,
+    pub(super) sources: Box<dyn Sources + 'a>,
     pub(super) replaced: HashMap<u32, Vec<f32>>,
     /// What the target sees.
     pub ball: Ball,
     /// `sum_j r_t[j] f_k(x[j,k])`, T x d.
     sums: Vec<f64>,
-    /// `sum_j r_t[j]`, for every t: 1, or the number of nodes of a graph.
+    /// Nodes of the start: 1, or the number of nodes of a graph. Of walks it is `sum_j r_t[j]`, for every t.
     pub mass: f64,
-    /// What was found of the nodes that only the longest walks reach: of a large neighbourhood, nearly all.
+    /// What was found of the nodes that only the last term (the longest walks) reaches: of a large neighbourhood, nearly all.
     pub(super) rim: Pass,
 }
 
 impl<'a> Case<'a> {
-    /// Looks at a target. `dataset` has its features as the model sees them, and `factors` are those of `model`.
+    /// Looks at a target of a trained model. `dataset` has its features as the model sees them, and `factors` are those of
+    /// `model`.
     ///
     /// # Errors
     /// The target does not exist, or the dataset does not fit the model.
@@ -110,6 +112,14 @@ impl<'a> Case<'a> {
         target: Target,
         edit: &Edit,
     ) -> Result<Self> {
+        Ok(Case { engine: Some(model), ..Case::of(factors, dataset, target, edit)? })
+    }
+
+    /// Looks at a target of any additive model; the engine takes no part.
+    ///
+    /// # Errors
+    /// As [`Case::new`].
+    pub fn of(factors: &'a Factors, dataset: &'a Dataset, target: Target, edit: &Edit) -> Result<Self> {
         if dataset.features.cols != factors.features() {
             return Err(Error::Data(format!(
                 "the model reads {} features, the dataset has {}",
@@ -118,25 +128,20 @@ impl<'a> Case<'a> {
             )));
         }
         let start = start(dataset, target)?;
-        let steps = Steps::new(&dataset.graph, model.walk).without(edit.dropped.iter().copied());
+        let sources = factors.structure().sources(&dataset.graph, &edit.dropped);
         let mass = start.len() as f64;
-        let ball = Ball::new(&steps, start, factors.hops());
+        let ball = sources.ball(start);
         let (replaced, rim) = (edit.replaced.clone(), Pass::default());
-        let mut case = Case { model, factors, dataset, steps, replaced, ball, sums: Vec::new(), mass, rim };
-        let (inner, nodes) = (case.inner(), case.ball.nodes.len());
+        let mut case = Case { engine: None, factors, dataset, sources, replaced, ball, sums: Vec::new(), mass, rim };
+        let (inner, nodes) = (case.ball.inner(), case.ball.nodes.len());
         case.sums = case.pass(0..inner, &[]).sums;
         case.rim = case.pass(inner..nodes, &case.likely_outputs());
         case.sums.iter_mut().zip(&case.rim.sums).for_each(|(sum, part)| *sum += part);
         Ok(case)
     }
 
-    /// Nodes that shorter walks than the longest reach.
-    pub(super) fn inner(&self) -> usize {
-        self.ball.weights.iter().rev().nth(1).map_or(0, Vec::len)
-    }
-
-    /// The outputs with the largest logits, as far as can be told before the rim is looked at: the longest walks are taken
-    /// to see what those one step shorter see. A guess saves a second look at the rim; nothing else depends on it.
+    /// The outputs with the largest logits, as far as can be told before the rim is looked at: the last term is taken to
+    /// see what the one before it sees. A guess saves a second look at the rim; nothing else depends on it.
     fn likely_outputs(&self) -> Vec<usize> {
         let (d, hops) = (self.factors.features(), self.factors.hops());
         let sum = |t: usize, k: usize| self.sums[t.min(hops.saturating_sub(2)) * d + k];
@@ -163,6 +168,12 @@ impl<'a> Case<'a> {
         (0..d).map(state).collect()
     }
 
+    /// What a constant response of feature k is multiplied by, at every node of the start: the sum of theta over terms, of
+    /// which some may find no node.
+    pub fn total_theta(&self, k: usize) -> f64 {
+        self.ball.kept.iter().enumerate().map(|(t, kept)| self.factors.theta(t, k) * kept).sum()
+    }
+
     /// All logits, from the terms.
     pub fn logits(&self) -> Vec<f64> {
         self.readout(self.state().into_iter())
@@ -180,7 +191,7 @@ impl<'a> Case<'a> {
         };
         let weight: Vec<f64> = (0..d).map(|k| of(&factors.weight, k)).collect();
         let beta = of(&factors.bias, 0);
-        let constant: f64 = (0..d).map(|k| weight[k] * centre[k] * factors.total_theta(k)).sum::<f64>() * self.mass;
+        let constant: f64 = (0..d).map(|k| weight[k] * centre[k] * self.total_theta(k)).sum::<f64>() * self.mass;
         let outputs: Vec<usize> = [score.output].into_iter().chain(score.versus).collect();
         let engine = self.propagated_logits(&outputs)?;
         let logit = score.sign * (engine[0] - engine.get(1).copied().unwrap_or(0.0));
@@ -204,8 +215,9 @@ impl<'a> Case<'a> {
     /// Terms without source nodes, from sums over them.
     fn by_others(&self, weight: &[f64], by: By, top: usize, centre: &[f64]) -> Top {
         let (factors, d) = (self.factors, self.factors.features());
-        let value =
-            |t: usize, k: usize| weight[k] * factors.theta(t, k) * (self.sums[t * d + k] - centre[k] * self.mass);
+        let value = |t: usize, k: usize| {
+            weight[k] * factors.theta(t, k) * (self.sums[t * d + k] - centre[k] * (self.mass * self.ball.kept[t]))
+        };
         let hops = 0..factors.hops();
         let mut found = Top::new(top);
         let mut term = |feature, hop, value| found.push(Term { feature, node: None, hop, value });
@@ -262,7 +274,7 @@ impl<'a> Case<'a> {
         let mut values = vec![0.0; factors.hops() * outputs];
         for (t, values) in values.chunks_exact_mut(outputs).enumerate() {
             for (k, centre) in centre.iter().enumerate() {
-                let effect = factors.theta(t, k) * (self.sums[t * d + k] - centre * self.mass);
+                let effect = factors.theta(t, k) * (self.sums[t * d + k] - centre * (self.mass * self.ball.kept[t]));
                 let weights = &factors.weight[k * outputs..][..outputs];
                 values.iter_mut().zip(weights).for_each(|(value, w)| *value += w * effect);
             }

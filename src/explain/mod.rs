@@ -1,24 +1,31 @@
 //! Explanations: exact, and read off the trained model.
 //!
-//! [`Factors`] are what a model multiplies. One prediction is a [`Case`]: the [`Ball`] of nodes it can see, and its sum by
-//! feature, source node and walk length. [`Importance`] is what features add over many units, a [`Shape`] is a response as
-//! its knots, [`experts`] and [`stability`] look at routing and at other seeds.
+//! [`Factors`] are what a model multiplies: a readout, a [`Response`] ([`Monb`]) and a [`Structure`] ([`Walks`]). One
+//! prediction is a [`Case`]: the [`Ball`] of nodes it can see, and its sum by feature, source node and walk length.
+//! [`Importance`] is what features add over many units, a [`Shape`] is the curve of a response, [`experts`] and
+//! [`stability`] look at routing and at other seeds.
 
-mod ball;
 pub mod centre;
 pub mod experts;
 mod factors;
 mod global;
 mod local;
+mod monb;
 mod pass;
 mod propagated;
+mod response;
 mod shapes;
 pub mod stability;
+mod structure;
 mod top;
+mod walks;
 
-pub use ball::{Ball, Steps};
 pub use factors::Factors;
 pub use global::{Importance, ranking};
 pub use local::{By, Case, Edit, Explanation, Score, Target};
+pub use monb::Monb;
+pub use response::{LANES, Response};
 pub use shapes::{BINS, Distribution, Shape, Units};
+pub use structure::{Ball, Sources, Structure};
 pub use top::{Term, Top};
+pub use walks::{Steps, Walks};

@@ -1,7 +1,7 @@
 //! One look at the features of a neighbourhood: responses, block by block, and what they add up to.
 
-use super::factors::{Block, LANES};
 use super::local::Case;
+use super::response::{Block, LANES};
 use harmonia_graph::dataset::Values;
 use harmonia_graph::simd::simd;
 use harmonia_graph::simd::{Cache, request};
@@ -20,8 +20,7 @@ pub(super) struct Pass {
     pub sums: Vec<f64>,
     /// Outputs the responses were projected onto.
     pub outputs: Vec<usize>,
-    /// `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])` of the nodes within t steps, nodes x outputs, for every t: shorter
-    /// walks do not reach the others.
+    /// `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])` of the nodes that have a weight, nodes x outputs, for every t.
     pub projected: Vec<Vec<f64>>,
 }
 
@@ -79,7 +78,7 @@ impl Case<'_> {
                     self.request_row(at + ROWS_AHEAD);
                     block.set(lane, self.row(at, scratch));
                 }
-                visit(&mut made, together, self.factors.responses(block));
+                visit(&mut made, together, block.responses(self.factors.responses()));
             }
             made
         };

@@ -9,7 +9,7 @@ use crate::loss::Targets;
 use crate::model::Resident;
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Features, Level};
-use harmonia_graph::error::Result;
+use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{Transition, Walk};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -20,41 +20,30 @@ const ENGINE_VALUES: usize = 1 << 24;
 const PULLED: usize = 8;
 
 impl Case<'_> {
-    /// Logits of some outputs by propagation, which the terms are held against: the engine's, or where the neighbourhood is
-    /// so large that its pass would take longer than the explanation, hop by hop in f64.
+    /// Logits of some outputs by propagation, which the terms are held against: the engine's, or where it takes no part or
+    /// the neighbourhood is so large that its pass would take longer than the explanation, hop by hop in f64.
     ///
     /// # Errors
     /// The engine failed.
     pub fn propagated_logits(&self, outputs: &[usize]) -> Result<Vec<f64>> {
-        match self.ball.nodes.len().saturating_mul(self.factors.features()) <= ENGINE_VALUES {
+        let small = self.ball.nodes.len().saturating_mul(self.factors.features()) <= ENGINE_VALUES;
+        match self.engine.is_some() && small {
             true => self.engine_logits(outputs),
             false => Ok(self.pulled_logits(outputs)),
         }
     }
 
-    /// beta + G_0 + M (G_1 + M (G_2 + ...)), from the rim inwards; `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`. A few
-    /// outputs at a time: they are kept for every node.
+    /// `beta + sum_t sum_j r_t[j] G_t[j]` as the structure propagates it, see [`super::Sources::pull`];
+    /// `G_t[j] = sum_k w[k] theta[t,k] f_k(x[j,k])`. A few outputs at a time: they are kept for every node.
     pub fn pulled_logits(&self, outputs: &[usize]) -> Vec<f64> {
         outputs.chunks(PULLED).flat_map(|outputs| self.pulled(outputs)).collect()
     }
 
     fn pulled(&self, outputs: &[usize]) -> Vec<f64> {
-        let (width, hops, inner) = (outputs.len(), self.factors.hops(), self.inner());
-        let near = self.pass(0..inner, outputs).projected;
-        let mut state = near[hops - 1].clone();
-        state.extend(self.rim_projection(outputs));
-        // Of every node of the graph; of those the walks do not see, nothing is read.
-        let mut spread = vec![0.0; self.steps.nodes() * width];
-        for t in (0..hops - 1).rev() {
-            for (&node, values) in self.ball.nodes.iter().zip(state.chunks_exact(width)) {
-                spread[node as usize * width..][..width].copy_from_slice(values);
-            }
-            state = self.steps.pull(&self.ball.nodes[..self.ball.weights[t].len()], &spread, width);
-            state.iter_mut().zip(&near[t]).for_each(|(value, g)| *value += g);
-        }
-        let starts = self.mass as usize;
-        let sum = |at: usize| state.iter().skip(at).step_by(width).take(starts).sum::<f64>();
-        outputs.iter().enumerate().map(|(at, &output)| self.factors.bias[output] + sum(at)).collect()
+        let mut projected = self.pass(0..self.ball.inner(), outputs).projected;
+        projected[self.factors.hops() - 1].extend(self.rim_projection(outputs));
+        let sums = self.sources.pull(&self.ball, projected, outputs.len());
+        outputs.iter().zip(sums).map(|(&output, sum)| self.factors.bias[output] + sum).collect()
     }
 
     /// G_{T-1} of the rim: known where the outputs were guessed, looked up again otherwise.
@@ -66,17 +55,19 @@ impl Case<'_> {
                 let rows = self.rim.projected[longest].chunks_exact(self.rim.outputs.len());
                 rows.flat_map(|row| columns.iter().map(|&column| row[column])).collect()
             }
-            None => self.pass(self.inner()..self.ball.nodes.len(), outputs).projected.swap_remove(longest),
+            None => self.pass(self.ball.inner()..self.ball.nodes.len(), outputs).projected.swap_remove(longest),
         }
     }
 
     /// The engine's logits of some outputs: forward propagation in f32 over the neighbourhood.
     ///
     /// # Errors
-    /// The engine failed.
+    /// The engine failed, or does not have this model.
     pub fn engine_logits(&self, outputs: &[usize]) -> Result<Vec<f64>> {
-        let model = self.model.with_outputs(outputs)?;
-        let graph = self.ball.graph(&self.steps)?;
+        let (Some(model), Some(graph)) = (self.engine, self.sources.graph(&self.ball)?) else {
+            return Err(Error::Data("the engine does not compute this model: its logits are pulled".into()));
+        };
+        let model = model.with_outputs(outputs)?;
         let (nodes, d) = (self.ball.nodes.len(), self.factors.features());
         let mut x = vec![0f32; nodes * d];
         let rows = x.par_chunks_mut(d).enumerate();

@@ -1,10 +1,16 @@
-//! Every response f_k as the finite list of knots it is, and how often the data take which values.
+//! The curve of every response f_k: the finite list of knots it is or, of a smooth one, points of it; and how often the
+//! data take which values.
 
 use super::Factors;
 use harmonia_graph::dataset::{Features, Scaling};
 use rayon::prelude::*;
 
-/// A piecewise-linear function, exact: lines between knots and beyond them.
+/// Points of a curve that is not made of lines.
+const SAMPLES: usize = 257;
+/// Where a curve is sampled when nothing is known about the data: what standardised columns are within.
+const USUAL: [f64; 2] = [-3.0, 3.0];
+
+/// A function made of lines between knots and beyond them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// (x, f(x)) where the slope changes, increasing in x; a straight line has the point at x = 0.
@@ -13,12 +19,41 @@ pub struct Shape {
     pub left_slope: f64,
     /// Slope right of the last knot.
     pub right_slope: f64,
+    /// Whether this is the response everywhere. Otherwise knots are points of it, and lines stand for what is between them.
+    pub exact: bool,
 }
 
 impl Shape {
-    /// f_k, over what the model reads.
+    /// f_k, over what the model reads; of a response without knots, between -3 and 3.
     pub fn of(factors: &Factors, k: usize) -> Shape {
-        let (bends, lines) = factors.pieces(k);
+        Shape::over(factors, k, USUAL)
+    }
+
+    /// f_k, over what the model reads: its knots, wherever they are, or where it has none, points of it over a range.
+    pub fn over(factors: &Factors, k: usize, range: [f64; 2]) -> Shape {
+        factors.responses().knots(k).unwrap_or_else(|| Shape::sampled(factors, k, range))
+    }
+
+    /// Equally spaced points, and tangents beyond them.
+    fn sampled(factors: &Factors, k: usize, [low, high]: [f64; 2]) -> Shape {
+        let response = factors.responses();
+        let (low, high) = if low <= high { (low, high) } else { (0.0, 0.0) };
+        let count = if low < high { SAMPLES } else { 1 };
+        // The last is the end itself, not what rounding makes of it.
+        let x = |at: usize| match at + 1 == count {
+            true => high,
+            false => low + (high - low) * at as f64 / (SAMPLES - 1) as f64,
+        };
+        Shape {
+            knots: (0..count).map(x).map(|x| [x, response.value(k, x)]).collect(),
+            left_slope: response.slope(k, low),
+            right_slope: response.slope(k, high),
+            exact: false,
+        }
+    }
+
+    /// A continuous function of lines (slope, intercept), one more than bends: knots are the bends where the line changes.
+    pub fn of_lines(bends: &[f64], lines: &[[f64; 2]]) -> Shape {
         let at = |x: f64, [slope, intercept]: [f64; 2]| slope.mul_add(x, intercept);
         // Experts bend where the mixture may not.
         let knots: Vec<[f64; 2]> = (bends.iter().zip(lines.windows(2)))
@@ -26,10 +61,8 @@ impl Shape {
             .map(|(&x, pair)| [x, at(x, pair[0])])
             .collect();
         let (left_slope, right_slope) = (lines[0][0], lines[lines.len() - 1][0]);
-        match knots.is_empty() {
-            true => Shape { knots: vec![[0.0, lines[0][1]]], left_slope, right_slope },
-            false => Shape { knots, left_slope, right_slope },
-        }
+        let knots = if knots.is_empty() { vec![[0.0, lines[0][1]]] } else { knots };
+        Shape { knots, left_slope, right_slope, exact: true }
     }
 
     /// The same function of a feature in its own units, where the model reads (x - mean) / deviation.
@@ -84,6 +117,11 @@ impl Units {
     /// A value that the model reads, in the units of the data.
     pub fn own(&self, read: f64) -> f64 {
         self.deviation.mul_add(read, self.mean)
+    }
+
+    /// A value in the units of the data, as the model reads it.
+    pub fn read(&self, own: f64) -> f64 {
+        (own - self.mean) / self.deviation
     }
 }
 

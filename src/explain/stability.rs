@@ -62,7 +62,8 @@ pub fn bands(models: &[Compared<'_>], k: usize, [low, high]: [f64; 2]) -> (Vec<f
     let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
     let effects: Vec<Effect<'_>> = (models.iter())
         .map(|model| {
-            let shape = Shape::of(model.factors, k).in_units(Units::of(model.scaling, k));
+            let units = Units::of(model.scaling, k);
+            let shape = Shape::over(model.factors, k, [low, high].map(|x| units.read(x))).in_units(units);
             Effect { factors: model.factors, shape, centre: model.centres[k] }
         })
         .collect();

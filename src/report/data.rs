@@ -162,7 +162,7 @@ pub struct Feature {
     pub gates: Vec<Option<f64>>,
 }
 
-/// A response f_k, exact: straight lines between knots and beyond them. The page draws w[k, output] (f_k(x) - centre).
+/// A response f_k: straight lines between knots and beyond them, exact unless `sampled`. The page draws w[k, output] (f_k(x) - centre).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// (x, f_k(x)) where the slope changes, increasing in x, in the units of the data as users know them. At least one
@@ -181,6 +181,9 @@ pub struct Curve {
     pub centre: f64,
     /// Spread over seeds.
     pub bands: Option<Bands>,
+    /// Whether f_k is smooth: knots are then points of it over the range of the data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sampled: bool,
 }
 
 /// Counts between edges.

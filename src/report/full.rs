@@ -218,7 +218,7 @@ fn local(run: &TrainedRun, unit: usize, reason: Option<String>, centres: &[f64])
     let case = Case::new(&run.model, factors, dataset, target, &Edit::default())?;
     let (logits, state) = (case.logits(), case.state());
     let engine = case.propagated_logits(&(0..outputs).collect::<Vec<_>>())?;
-    let constant = |k: usize| centres[k] * factors.total_theta(k) * case.mass;
+    let constant = |k: usize| centres[k] * case.total_theta(k) * case.mass;
     let added = |k: usize, output: usize| factors.weight[k * outputs + output] * (state[k] - constant(k));
     let per_output = (0..outputs).map(|output| {
         let constants: f64 = (0..factors.features()).map(|k| factors.weight[k * outputs + output] * constant(k)).sum();

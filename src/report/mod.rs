@@ -90,6 +90,14 @@ mod tests {
     }
 
     #[test]
+    fn only_sampled_curves_say_how_they_were_made() {
+        let text = |sampled| serde_json::to_string(&Shape { sampled, ..Shape::default() }).unwrap();
+        assert!(text(true).contains("\"sampled\":true") && !text(false).contains("sampled"));
+        let old: Shape = serde_json::from_str(&text(false)).unwrap();
+        assert_eq!(old, Shape::default());
+    }
+
+    #[test]
     fn assets_hold_nothing_that_would_end_their_element_or_load_anything() {
         for script in SCRIPTS {
             assert!(!script.contains("</script") && !script.contains("innerHTML") && !script.contains("<!--"));

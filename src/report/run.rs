@@ -46,9 +46,11 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
     let found = Distribution::of(&run.dataset.features, &everything);
     let reach: Vec<f64> = (0..d).map(|k| run.reach(k, &found[k])).collect();
     let shown: Vec<usize> = ranking(&reach).into_iter().take(MOST_FEATURES).collect();
-    let a = &run.factors.layout.architecture;
-    let used_by = experts::used_by(run.factors);
-    let unused = (0..a.experts).filter(|&expert| used_by[expert] == 0).collect();
+    let experts = run.factors.monb().map(|monb| {
+        let (a, used_by) = (&monb.layout.architecture, experts::used_by(run.factors));
+        let unused = (0..a.experts).filter(|&expert| used_by[expert] == 0).collect();
+        Experts { count: a.experts, active: a.active, used_by, unused, near_duplicates: Vec::new() }
+    });
     let classes = class_names(run.dataset);
     Ok(Data {
         summary: summary(run, classes.clone())?,
@@ -57,22 +59,22 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
         features: shown.iter().map(|&k| run.feature(k, &found[k])).collect(),
         features_total: d,
         features_order: "how far their curves reach over the data".into(),
-        experts: Some(Experts { count: a.experts, active: a.active, used_by, unused, near_duplicates: Vec::new() }),
-        hops: Some(Hops { count: a.hops, warning: None, gamma: None }),
+        experts,
+        hops: Some(Hops { count: run.factors.hops(), warning: None, gamma: None }),
         ..Data::default()
     })
 }
 
 impl Trained<'_> {
-    fn shape(&self, k: usize) -> explain::Shape {
-        explain::Shape::of(self.factors, k).in_units(Units::of(self.scaling, k))
+    fn shape(&self, k: usize, found: &Distribution) -> explain::Shape {
+        explain::Shape::over(self.factors, k, found.range).in_units(Units::of(self.scaling, k))
     }
 
     /// How much a curve rises or falls over the data, times the size of its readout weights.
     fn reach(&self, k: usize, found: &Distribution) -> f64 {
         let units = Units::of(self.scaling, k);
         let [low, high] = found.range.map(|x| units.own(x));
-        let shape = self.shape(k);
+        let shape = self.shape(k, found);
         let inside = shape.knots.iter().filter(|knot| knot[0] > low && knot[0] < high).map(|knot| knot[1]);
         let values = inside.chain([shape.value(low), shape.value(high)]);
         let [least, most] = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], f| [a.min(f), b.max(f)]);
@@ -100,7 +102,7 @@ impl Trained<'_> {
         let units = Units::of(self.scaling, k);
         let [low, high] = found.range.map(|x| units.own(x));
         let room = if high > low { high - low } else { low.abs().max(1.0) };
-        let shape = self.shape(k);
+        let shape = self.shape(k, found);
         let first = shape.knots.partition_point(|knot| knot[0] < low - room);
         let end = shape.knots.partition_point(|knot| knot[0] <= high + room);
         let knots = shape.knots[first..end].to_vec();
@@ -115,6 +117,7 @@ impl Trained<'_> {
             }),
             centre: self.centres[k],
             bands: None,
+            sampled: !shape.exact,
         };
         let numbers = curve.knots.as_flattened().iter().chain(&curve.range);
         let finite =

@@ -163,7 +163,7 @@ function importanceSection() {
     controls(options.length > 1 ? field : null, rowsChooser()), drawn.frame);
 }
 
-// f_k at x, exactly: straight lines between knots and beyond them.
+// f_k at x: straight lines between knots and beyond them, exactly unless the shape is sampled.
 function response(shape, x) {
   const { knots } = shape;
   const last = knots.length - 1;
@@ -227,7 +227,7 @@ function shapesSection() {
     if (band) lines.push({ name: "mean over seeds", stroke: "var(--second)", width: 1.5, dash: "5 3", points: shape.bands.x.map((x, at) => [x, band.mean[at]]) });
     const [low, high] = limits(main.map((point) => point[1]), 0);
     const x = probed();
-    const picture = shapeChart({ width, lines, bands, density: shape.density, xLimits: across(shape), knots: inside.filter((_, at) => inside.length <= 60),
+    const picture = shapeChart({ width, lines, bands, density: shape.density, xLimits: across(shape), knots: inside.filter((_, at) => !shape.sampled && inside.length <= 60),
       label: `What ${name} adds to the ${QUANTITY} of ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
       xName: `value of ${featureName(feature)}`, yName: `added to the ${QUANTITY}`, probe: { x, y: feature.weight[state.output] * (response(shape, x) - shape.centre) } });
     picture.addEventListener("pointermove", (event) => {
@@ -238,11 +238,11 @@ function shapesSection() {
     });
     const step = Math.max(1, Math.ceil(main.length / 60));
     return {
-      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for ${wanted}. ${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`],
+      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for ${wanted}. ${shape.sampled ? `Drawn through ${plural(shape.knots.length, "point")} of a smooth curve.` : `${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`}`],
       legend: legend([[{ stroke: "var(--accent)", width: 3 }, wanted], ...(others.length ? [[{ stroke: "var(--quiet)", width: 1 }, `other ${OUTPUTS}`]] : []),
         ...(band ? [[{ stroke: "var(--second)", dash: "5 3" }, "mean over seeds"], [{ fill: "var(--accent)", opacity: 0.25 }, "spread over seeds"]] : [])]),
       picture,
-      table: table(`${step > 1 ? "Some of the corners" : "Corners"} of the curve: straight lines join them.`, ["Value", `Added to the ${QUANTITY}`],
+      table: table(shape.sampled ? `${step > 1 ? "Some of the points" : "Points"} that the curve is drawn through.` : `${step > 1 ? "Some of the corners" : "Corners"} of the curve: straight lines join them.`, ["Value", `Added to the ${QUANTITY}`],
         main.filter((_, at) => at % step === 0 || at === main.length - 1).map(([at, value]) => [number(at, 4), signed(value, 4)])),
     };
   });
@@ -267,8 +267,9 @@ function shapesSection() {
     });
   });
   return section("shapes", "What each feature does",
-    how(binary ? `The curve shows what a value adds to the logit: above zero it speaks for ${classWords(0)}${data.outputs[0].negative ? `, below for ${ofClass(data.outputs[0].negative)}` : ""}. ` : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
-      "The grey bars tell how often values occur: where there are none, the curve is a guess. A prediction averages the curve over the nodes that walks reach. The curve is exact, made of straight lines."),
+    how(binary && !regression ? `The curve shows what a value adds to the logit: above zero it speaks for ${classWords(0)}${data.outputs[0].negative ? `, below for ${ofClass(data.outputs[0].negative)}` : ""}. ` : regression ? "The curve shows what a value adds to the prediction, in the units of the target. " : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
+      "The grey bars tell how often values occur: where there are none, the curve is a guess. A prediction averages the curve over the nodes that walks reach. ",
+      withShape.some((at) => data.features[at].shape.sampled) ? "Curves are drawn through points of the responses, which are smooth." : "The curve is exact, made of straight lines."),
     controls(featureChooser(), outputChooser()), drawn.frame,
     h("div", { class: "slider" }, h("label", { for: "probe" }, "Read the curve at a value"), slider, readout),
     items.length > 1 ? [h("h3", {}, "The first features at a glance"), how(`All on one scale, for ${binary ? `the one ${QUANTITY}` : `the chosen ${OUTPUT}`}. Choose one to see it large.`), gallery] : null);

@@ -2,7 +2,7 @@
 //!
 //! `config.toml` (effective settings), `metrics.jsonl` (one line per epoch), `best.safetensors` (parameters of the best
 //! epoch), `last.safetensors` (everything needed to go on), and written at the end: `centres.npy` (mean response of each
-//! feature), `summary.json` and `report.html`.
+//! feature; `centres.json` says of which model), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
 //! files say about later epochs is cut off.
 

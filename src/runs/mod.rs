@@ -1,12 +1,14 @@
 //! Runs on disk: what training leaves in a directory ([`RunDirectory`]), what came out of it ([`RunSummary`], [`Outcome`]),
 //! a trained run opened to be read ([`TrainedRun`], [`Names`]), and the dataset its settings name ([`load_dataset`]).
 
+mod centres;
 mod directory;
 mod names;
 mod open;
 mod source;
 mod summary;
 
+pub use centres::write_centres;
 pub use directory::{ModelMetadata, RunDirectory, next_free};
 pub use names::Names;
 pub use open::{TrainedRun, members, saved_layers};

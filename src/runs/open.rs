@@ -1,5 +1,6 @@
 //! A trained run, opened to be read: its model, its settings, and its data as the model sees them.
 
+use super::centres::read_centres;
 use super::{ModelMetadata, RunSummary};
 use crate::config::Config;
 use crate::explain::stability::Compared;
@@ -13,7 +14,7 @@ use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::{Path, PathBuf};
 
-const MODEL: &str = "best.safetensors";
+pub(super) const MODEL: &str = "best.safetensors";
 
 /// The settings of a run directory, to be finished.
 ///
@@ -142,15 +143,15 @@ impl TrainedRun {
         Ok(files::read_text(&path)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// Mean response of each feature over all nodes: what training left in the directory, or computed anew.
+    /// Mean response of each feature over all nodes: what training left in the directory for this very model, or computed
+    /// anew.
     ///
     /// # Errors
     /// The file that training left is damaged.
     pub fn centres(&self) -> Result<Vec<f64>> {
-        let path = self.path.join(centre::FILE);
-        match self.summary.is_some() && path.is_file() {
-            true => centre::read(&path, self.factors.features()),
-            false => Ok(centre::mean_responses(&self.factors, &self.dataset.features)),
+        match read_centres(&self.path, self.factors.features())? {
+            Some(means) => Ok(means),
+            None => Ok(centre::mean_responses(&self.factors, &self.dataset.features)),
         }
     }
 }

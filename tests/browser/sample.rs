@@ -35,6 +35,7 @@ fn shape(k: usize) -> Curve {
         density: Some(Histogram { edges: vec![-2.5, -1.0, 0.0, 1.0, 2.5], counts: vec![3, 40, 20, 1] }),
         centre: 0.1,
         bands: None,
+        sampled: false,
     }
 }
 

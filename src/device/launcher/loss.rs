@@ -1,6 +1,6 @@
 //! Launches of `kernels/loss.cu`.
 
-use super::{Buffer, DeviceInputs, Driver, Launcher, Grid, THREADS, abi, stretches};
+use super::{Buffer, DeviceInputs, Driver, Grid, Launcher, THREADS, abi, stretches};
 use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]

@@ -1,18 +1,115 @@
-//! The nodes a prediction can see, and how much each of them counts at every walk length.
+//! Walks: a response reaches a target along walks of t = 0..T-1 steps, weighed by hop weights theta.
 //!
-//! Row i of M^t, or for a graph the sum of its rows, by pushing weight along edges: r_0 is the start,
+//! r_t is row i of M^t, or for a graph the sum of its rows, by pushing weight along edges: r_0 is the start,
 //! r_{t+1}[j] = sum_l r_t[l] M[l,j]. Only nodes within T - 1 steps are ever touched, so that one node of a graph of any size
 //! is explained from its neighbourhood. Invariant: at every walk length the weights sum to that of the start, because rows
 //! of M sum to one.
 
+use super::structure::{Ball, Sources, Structure};
+use crate::device::cpu::hop_weights;
+use crate::model::FittedModel;
+use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::{Csr, Direction, Graph, Walk, walk_row};
+use harmonia_graph::graph::{Csr, Direction, Graph, NodeWeights, Transition, Walk, walk_row};
 use harmonia_graph::simd::{Cache, request};
 use rayon::prelude::*;
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Entries of a row whose nodes memory is asked for together.
 const TOGETHER: usize = 64;
+
+/// Walks of 0 to T - 1 steps and what each length counts.
+#[derive(Clone, Debug)]
+pub struct Walks {
+    walk: Walk,
+    hops: usize,
+    features: usize,
+    /// theta, T x d.
+    weights: Vec<f64>,
+}
+
+impl Walks {
+    /// Those of a trained model.
+    pub fn of(model: &FittedModel) -> Walks {
+        let a = &model.layout.architecture;
+        let logits = &model.parameters[model.layout.hop_logits.clone()];
+        let logits: Vec<f64> = logits.iter().map(|&alpha| f64::from(alpha)).collect();
+        let mut weights = vec![0.0; a.hops * a.features];
+        hop_weights::weights(&mut weights, &logits, a);
+        Walks { walk: model.walk, hops: a.hops, features: a.features, weights }
+    }
+
+    /// theta given, T x d.
+    ///
+    /// # Errors
+    /// There is no theta, or it is not a number for each of some walk lengths and every feature.
+    pub fn new(walk: Walk, features: usize, theta: Vec<f64>) -> Result<Walks> {
+        match features > 0 && !theta.is_empty() && theta.len().is_multiple_of(features) {
+            true => Ok(Walks { walk, hops: theta.len() / features, features, weights: theta }),
+            false => Err(Error::Data(format!(
+                "{} hop weights are no weights of every walk length for {features} features",
+                theta.len()
+            ))),
+        }
+    }
+}
+
+impl Structure for Walks {
+    fn terms(&self) -> usize {
+        self.hops
+    }
+
+    fn key(&self) -> &'static str {
+        "hop"
+    }
+
+    fn weight(&self, t: usize, k: usize) -> f64 {
+        self.weights[t * self.features + k]
+    }
+
+    fn sources<'g>(&'g self, graph: &'g Graph, dropped: &[(u32, u32)]) -> Box<dyn Sources + 'g> {
+        let steps = Steps::new(graph, self.walk).without(dropped.iter().copied());
+        Box::new(Walked { steps, hops: self.hops })
+    }
+
+    /// All graphs are walked at once.
+    fn graph_weights(&self, dataset: &Dataset) -> Vec<f64> {
+        NodeWeights::new(&Transition::new(&dataset.graph, self.walk), self.hops).values().to_vec()
+    }
+}
+
+/// Walks on one graph.
+struct Walked<'a> {
+    steps: Steps<'a>,
+    hops: usize,
+}
+
+impl Sources for Walked<'_> {
+    fn ball(&self, start: Range<u32>) -> Ball {
+        Ball::new(&self.steps, start, self.hops)
+    }
+
+    /// G_0 + M (G_1 + M (G_2 + ...)), from the rim inwards.
+    fn pull(&self, ball: &Ball, mut projected: Vec<Vec<f64>>, width: usize) -> Vec<f64> {
+        let mut state = projected.pop().unwrap_or_default();
+        // Of every node of the graph; of those the walks do not see, nothing is read.
+        let mut spread = vec![0.0; self.steps.nodes() * width];
+        for (projected, weights) in projected.iter().zip(&ball.weights).rev() {
+            for (&node, values) in ball.nodes.iter().zip(state.chunks_exact(width)) {
+                spread[node as usize * width..][..width].copy_from_slice(values);
+            }
+            state = self.steps.pull(&ball.nodes[..weights.len()], &spread, width);
+            state.iter_mut().zip(projected).for_each(|(value, g)| *value += g);
+        }
+        let starts = ball.weights[0].len();
+        (0..width).map(|at| state.iter().skip(at).step_by(width).take(starts).sum::<f64>()).collect()
+    }
+
+    fn graph(&self, ball: &Ball) -> Result<Option<Graph>> {
+        ball.graph(&self.steps).map(Some)
+    }
+}
 
 /// A walk on a graph, perhaps without some of its edges.
 #[derive(Clone, Debug)]
@@ -52,7 +149,7 @@ impl<'a> Steps<'a> {
     }
 
     /// M times a state of all nodes (nodes x width), for some of them.
-    pub(super) fn pull(&self, nodes: &[u32], state: &[f64], width: usize) -> Vec<f64> {
+    fn pull(&self, nodes: &[u32], state: &[f64], width: usize) -> Vec<f64> {
         let mut next = vec![0.0; nodes.len() * width];
         let rows = next.par_chunks_mut(width).zip(nodes).with_min_len(1 << 8);
         rows.for_each_init(Vec::new, |row, (to, &node)| {
@@ -75,18 +172,6 @@ fn request_states(state: &[f64], entries: &[(u32, f32)], width: usize) {
     entries.iter().for_each(|&(j, _)| request(state, j as usize * width..(j as usize + 1) * width, Cache::First));
 }
 
-/// Nodes from the nearest to the farthest, in the order of their numbers where equally far: the features of a large ball
-/// are then read in the order they lie in memory.
-#[derive(Clone, Debug)]
-pub struct Ball {
-    /// Which.
-    pub nodes: Vec<u32>,
-    /// Steps from the start.
-    pub distance: Vec<u32>,
-    /// r_t of the nodes within t steps, which come first; the others have none. One list a walk length, T in all.
-    pub weights: Vec<Vec<f64>>,
-}
-
 impl Ball {
     /// What walks of 0 to `hops` - 1 steps from `start` see; every node of `start` weighs 1.
     pub fn new(steps: &Steps<'_>, start: impl IntoIterator<Item = u32>, hops: usize) -> Ball {
@@ -95,7 +180,8 @@ impl Ball {
         // is written to.
         let (mut pushed, mut seen) = (vec![0f64; steps.nodes()], vec![false; steps.nodes()]);
         nodes.iter().for_each(|&node| seen[node as usize] = true);
-        let mut ball = Ball { distance: vec![0; nodes.len()], weights: vec![vec![1.0; nodes.len()]], nodes };
+        let (distance, weights) = (vec![0; nodes.len()], vec![vec![1.0; nodes.len()]]);
+        let mut ball = Ball { nodes, distance, weights, kept: vec![1.0; hops] };
         let mut row = Vec::new();
         for t in 1..hops {
             let known = ball.nodes.len();
@@ -118,16 +204,6 @@ impl Ball {
             ball.weights.push(ball.nodes.iter().map(|&node| std::mem::take(&mut pushed[node as usize])).collect());
         }
         ball
-    }
-
-    /// T.
-    pub fn hops(&self) -> usize {
-        self.weights.len()
-    }
-
-    /// r_t of a node, by its position in the ball.
-    pub fn weight(&self, t: usize, at: usize) -> f64 {
-        self.weights[t].get(at).copied().unwrap_or(0.0)
     }
 
     /// The ball as a graph of its own: row a lists the positions that node a of the ball reads from, with the weights of
