@@ -7,13 +7,9 @@
 //!
 //! A missing compiler is fine. A compiler that is there and fails is an error, with its own message.
 //!
-//! `HARMONIA_COMMIT` is the commit, for `--version`.
-//!
 //! Settings: `NVCC`, `CUDA_HOME`, `CUDA_PATH` say where nvcc is, `HARMONIA_CUDA=off` leaves it out, and
 //! `HARMONIA_CUDA_ARCHS="80,89"` names the generations to compile for.
 
-#[path = "build/commit.rs"]
-mod commit;
 #[path = "build/host.rs"]
 mod host;
 #[path = "build/nvcc.rs"]
@@ -40,11 +36,6 @@ fn run() -> Result<(), String> {
         if path.extension().is_none_or(|extension| extension != "md") {
             println!("cargo:rerun-if-changed={}", path.display());
         }
-    }
-    let (commit, moved) = commit::find(Path::new("."));
-    println!("cargo:rustc-env=HARMONIA_COMMIT={commit}");
-    if let Some(path) = moved {
-        println!("cargo:rerun-if-changed={}", path.display());
     }
     let out = std::env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
     let write = |name: &str, bytes: &[u8]| {

@@ -44,13 +44,11 @@ pub fn man(arguments: &ManArguments) -> Result<()> {
     let directory = &arguments.directory;
     files::check_directory(directory)?;
     std::fs::create_dir_all(directory).map_err(Error::io("create directory", directory))?;
-    let mut count = 0;
-    for mut command in [HarmoniaCommand::command(), TrainCommand::command()] {
-        // Global flags and the full names of commands below others are settled by this.
-        command.build();
-        let name = command.get_name().to_string();
-        count += pages(&command, &name, directory)?;
-    }
+    // `harmonia train` and `harmonia-train` are the same command, and have the same page.
+    let mut command = HarmoniaCommand::command();
+    // Global flags and the full names of commands below others are settled by this.
+    command.build();
+    let count = pages(&command, command.get_name(), directory)?;
     say(&format!("{count} pages in {}\n", directory.display()))
 }
 

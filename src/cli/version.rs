@@ -6,7 +6,7 @@ use crate::device::cuda;
 use crate::device::host::Host;
 
 /// One line, for `-V`.
-pub const SHORT: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("HARMONIA_COMMIT"), ")");
+pub const SHORT: &str = harmonia_commit::VERSION;
 
 /// The lines of `--version`. Asks the driver, so it is not made before it is wanted.
 pub fn long(program: &str) -> String {
@@ -20,6 +20,6 @@ pub fn long(program: &str) -> String {
         Ok(host) => format!("{} kernels compiled", host.kernels().len()),
         Err(error) => format!("no kernels: {error}"),
     };
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("HARMONIA_COMMIT"));
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), harmonia_commit::COMMIT);
     format!("{program} {version}\ncommit {commit}\ncpu: {}\ncuda: {cuda}\nhost: {host}\n", Cpu::<f32>::new().name())
 }

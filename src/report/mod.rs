@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn only_sampled_curves_say_how_they_were_made() {
-        let text = |sampled| serde_json::to_string(&Shape { sampled, ..Shape::default() }).unwrap();
+        let text = |sampled| serde_json::to_string(&Curve { sampled, ..Curve::default() }).unwrap();
         assert!(text(true).contains("\"sampled\":true") && !text(false).contains("sampled"));
-        let old: Shape = serde_json::from_str(&text(false)).unwrap();
-        assert_eq!(old, Shape::default());
+        let old: Curve = serde_json::from_str(&text(false)).unwrap();
+        assert_eq!(old, Curve::default());
     }
 
     #[test]

@@ -10,9 +10,11 @@ use harmonia::config::DropoutPlace;
 use harmonia::config::Monb;
 use harmonia::dataset::Values;
 use harmonia::device::cpu::{Cpu, Panels};
-use harmonia::device::{AdamStep, Device, Dropout, Responses, Routing};
+use harmonia::device::{AdamStep, Device, Dropout, Op, Responses, Routing};
+use harmonia::model::Timed;
 use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
+use std::cell::RefCell;
 
 /// f32 keeps seven digits; sums of some thousand terms in another order may lose two of them.
 pub const TOLERANCE: f64 = 2e-5;
@@ -26,20 +28,29 @@ type Both<A, B> = (A, B);
 
 struct Parity<'a, D: Device<Real = f32>> {
     device: &'a D,
+    /// The same device; its profile knows which ops were compared.
+    ops: RefCell<Timed<'a, D>>,
     oracle: Cpu<f64>,
     recipe: &'a Recipe,
-    rng: std::cell::RefCell<harmonia::seed::Rng>,
+    rng: RefCell<harmonia::seed::Rng>,
 }
 
 /// Runs all ops of one problem. `states` is the tolerance of ops that read propagated states.
 pub fn check<D: Device<Real = f32>>(device: &D, recipe: &Recipe, dropout: Option<Dropout>, states: f64) {
     let parity = Parity {
         device,
+        ops: RefCell::new(Timed::new(device)),
         oracle: Cpu::new(),
         recipe,
-        rng: std::cell::RefCell::new(Stream::new(recipe.seed, Purpose::Initialisation, 9).rng()),
+        rng: RefCell::new(Stream::new(recipe.seed, Purpose::Initialisation, 9).rng()),
     };
+    parity.ops.borrow_mut().profile();
     parity.run(dropout.as_ref(), states);
+    // A new op that nobody compares is found out here.
+    let profile = parity.ops.borrow_mut().take_profile().unwrap();
+    for op in Op::ALL {
+        assert!(profile.ops().iter().any(|(compared, _)| compared == op), "{} is not compared", op.name());
+    }
 }
 
 impl<D: Device<Real = f32>> Parity<'_, D> {
@@ -56,30 +67,36 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         // With noise and without.
         for noise in [None, Some(&noise)] {
             let mut routing = (routing(device, layout), routing(oracle, layout));
-            device.route_forward(&mut routing.0, &parameters.0, noise.map(|n| &n.0), layout).unwrap();
+            self.ops.borrow_mut().route_forward(&mut routing.0, &parameters.0, noise.map(|n| &n.0), layout).unwrap();
             oracle.route_forward(&mut routing.1, &parameters.1, noise.map(|n| &n.1), layout).unwrap();
             self.same("gates", &routing.0.gates, &routing.1.gates, TOLERANCE);
             self.same("noise scales", &routing.0.noise_scale, &routing.1.noise_scale, TOLERANCE);
             let d_gates = self.random(a.features * a.active);
             let mut gradient = self.random(layout.len());
             let n = noise.map(|n| &n.0);
-            device.route_backward(&mut gradient.0, &d_gates.0, &routing.0, &parameters.0, n, layout).unwrap();
+            self.ops
+                .borrow_mut()
+                .route_backward(&mut gradient.0, &d_gates.0, &routing.0, &parameters.0, n, layout)
+                .unwrap();
             let n = noise.map(|n| &n.1);
             oracle.route_backward(&mut gradient.1, &d_gates.1, &routing.1, &parameters.1, n, layout).unwrap();
             self.same("route_backward", &gradient.0, &gradient.1, TOLERANCE);
         }
 
         let mut routing = (routing(device, layout), routing(oracle, layout));
-        device.route_forward(&mut routing.0, &parameters.0, Some(&noise.0), layout).unwrap();
+        self.ops.borrow_mut().route_forward(&mut routing.0, &parameters.0, Some(&noise.0), layout).unwrap();
         oracle.route_forward(&mut routing.1, &parameters.1, Some(&noise.1), layout).unwrap();
 
         let mut hop_weights = (device.zeros(a.hops * a.features).unwrap(), oracle.zeros(a.hops * a.features).unwrap());
-        device.hop_weights_forward(&mut hop_weights.0, &parameters.0, layout).unwrap();
+        self.ops.borrow_mut().hop_weights_forward(&mut hop_weights.0, &parameters.0, layout).unwrap();
         oracle.hop_weights_forward(&mut hop_weights.1, &parameters.1, layout).unwrap();
         self.same("hop_weights_forward", &hop_weights.0, &hop_weights.1, TOLERANCE);
         let d_hop_weights = self.random(a.hops * a.features);
         let mut gradient = self.random(layout.len());
-        device.hop_weights_backward(&mut gradient.0, &d_hop_weights.0, &hop_weights.0, &parameters.0, layout).unwrap();
+        self.ops
+            .borrow_mut()
+            .hop_weights_backward(&mut gradient.0, &d_hop_weights.0, &hop_weights.0, &parameters.0, layout)
+            .unwrap();
         oracle.hop_weights_backward(&mut gradient.1, &d_hop_weights.1, &hop_weights.1, &parameters.1, layout).unwrap();
         self.same("hop_weights_backward", &gradient.0, &gradient.1, TOLERANCE);
 
@@ -93,25 +110,28 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         }
         let responses = self.random_matrix(nodes, a.features);
         let mut state = self.random_matrix(nodes, a.features);
-        device.propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
+        self.ops.borrow_mut().propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
         oracle.propagate_forward(&mut state.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
         self.same_matrix("propagate_forward", &state.0, &state.1, states);
         let mut gradient = self.random_matrix(nodes, a.features);
         let mut d_theta = self.random(a.hops * a.features);
-        device.propagate_backward(&mut gradient.0, &mut d_theta.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
+        self.ops
+            .borrow_mut()
+            .propagate_backward(&mut gradient.0, &mut d_theta.0, &responses.0, &hop_weights.0, &inputs.0)
+            .unwrap();
         oracle.propagate_backward(&mut gradient.1, &mut d_theta.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
         self.same_matrix("propagate_backward", &gradient.0, &gradient.1, states);
         self.same("d_hop_weights", &d_theta.0, &d_theta.1, states);
 
         let mut state = self.random_matrix(nodes, a.features);
         let mut logits = self.random(rows * a.outputs);
-        device.readout_forward(&mut logits.0, &state.0, &parameters.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().readout_forward(&mut logits.0, &state.0, &parameters.0, &inputs.0, layout).unwrap();
         oracle.readout_forward(&mut logits.1, &state.1, &parameters.1, &inputs.1, layout).unwrap();
         self.same("readout_forward", &logits.0, &logits.1, TOLERANCE);
 
         let logits = self.random(rows * a.outputs);
         let mut d_logits = self.random(rows * a.outputs);
-        let loss = device.loss(&mut d_logits.0, &logits.0, &inputs.0).unwrap();
+        let loss = self.ops.borrow_mut().loss(&mut d_logits.0, &logits.0, &inputs.0).unwrap();
         let expected = oracle.loss(&mut d_logits.1, &logits.1, &inputs.1).unwrap();
         assert!((loss - expected).abs() <= TOLERANCE * expected.max(1.0), "{loss} {expected} {:?}", self.recipe);
         self.same("d_logits", &d_logits.0, &d_logits.1, TOLERANCE);
@@ -119,13 +139,17 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let d_logits = self.random(rows * a.outputs);
         let mut gradient = self.random(layout.len());
         let (g, s) = (&mut gradient.0, &mut state.0);
-        device.readout_backward(g, s, &d_logits.0, &parameters.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().readout_backward(g, s, &d_logits.0, &parameters.0, &inputs.0, layout).unwrap();
         let (g, s) = (&mut gradient.1, &mut state.1);
         oracle.readout_backward(g, s, &d_logits.1, &parameters.1, &inputs.1, layout).unwrap();
         self.same("readout_backward", &gradient.0, &gradient.1, TOLERANCE);
         self.same_matrix("d_state", &state.0, &state.1, TOLERANCE);
 
-        let (norm, expected) = (device.norm(&gradient.0).unwrap(), oracle.norm(&gradient.1).unwrap());
+        let mut cleared = self.random(layout.len());
+        self.ops.borrow_mut().clear(&mut cleared.0).unwrap();
+        assert!(device.download(&cleared.0).unwrap().iter().all(|&value| value == 0.0), "clear");
+
+        let (norm, expected) = (self.ops.borrow_mut().norm(&gradient.0).unwrap(), oracle.norm(&gradient.1).unwrap());
         assert!((norm - expected).abs() <= TOLERANCE * expected, "norm {norm}, expected {expected}");
         for decoupled in [false, true] {
             let [mut p, mut m] = [(); 2].map(|()| self.random(layout.len()));
@@ -133,7 +157,7 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             let mut v = self.upload(&vec![0.25; layout.len()]);
             let (learning_rate, weight_decay) = (1e-2, 1e-2);
             let step = AdamStep { learning_rate, weight_decay, decoupled, step: 3, gradient_scale: 0.7 };
-            device.adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, step).unwrap();
+            self.ops.borrow_mut().adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, step).unwrap();
             oracle.adam(&mut p.1, &mut m.1, &mut v.1, &gradient.1, step).unwrap();
             self.same("adam: parameters", &p.0, &p.1, TOLERANCE);
             self.same("adam: first moment", &m.0, &m.1, TOLERANCE);
@@ -165,21 +189,27 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let (p, r) = (parameters, routing);
         match plan.monb {
             Monb::Direct => {
-                device.monb_forward(&mut responses.0, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
+                self.ops.borrow_mut().monb_forward(&mut responses.0, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
                 oracle.monb_forward(&mut responses.1, &inputs.1, &r.1, &p.1, dropout, layout).unwrap();
                 let (g, d) = (&mut gradient.0, &mut d_gates.0);
-                device.monb_backward(g, d, &d_responses.0, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
+                self.ops
+                    .borrow_mut()
+                    .monb_backward(g, d, &d_responses.0, &inputs.0, &r.0, &p.0, dropout, layout)
+                    .unwrap();
                 let (g, d) = (&mut gradient.1, &mut d_gates.1);
                 oracle.monb_backward(g, d, &d_responses.1, &inputs.1, &r.1, &p.1, dropout, layout).unwrap();
             }
             Monb::Knots => {
                 let mut knots = (device.knots(layout).unwrap(), oracle.knots(layout).unwrap());
-                device.knots_compile(&mut knots.0, &r.0, &p.0, layout).unwrap();
+                self.ops.borrow_mut().knots_compile(&mut knots.0, &r.0, &p.0, layout).unwrap();
                 oracle.knots_compile(&mut knots.1, &r.1, &p.1, layout).unwrap();
-                device.knots_forward(&mut responses.0, &knots.0, &inputs.0, dropout, layout).unwrap();
+                self.ops.borrow_mut().knots_forward(&mut responses.0, &knots.0, &inputs.0, dropout, layout).unwrap();
                 oracle.knots_forward(&mut responses.1, &knots.1, &inputs.1, dropout, layout).unwrap();
                 let (g, d, k) = (&mut gradient.0, &mut d_gates.0, &mut knots.0);
-                device.knots_backward(g, d, &d_responses.0, k, &inputs.0, &r.0, &p.0, dropout, layout).unwrap();
+                self.ops
+                    .borrow_mut()
+                    .knots_backward(g, d, &d_responses.0, k, &inputs.0, &r.0, &p.0, dropout, layout)
+                    .unwrap();
                 let (g, d, k) = (&mut gradient.1, &mut d_gates.1, &mut knots.1);
                 oracle.knots_backward(g, d, &d_responses.1, k, &inputs.1, &r.1, &p.1, dropout, layout).unwrap();
             }
@@ -205,10 +235,10 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let mut responses = self.random_responses(problem, plan);
         let mut hops = (device.hops(&inputs.0, layout).unwrap(), oracle.hops(&inputs.1, layout).unwrap());
         let (p, theta) = (parameters, hop_weights);
-        device.project_forward(&mut hops.0, &responses.0, &theta.0, &p.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().project_forward(&mut hops.0, &responses.0, &theta.0, &p.0, &inputs.0, layout).unwrap();
         oracle.project_forward(&mut hops.1, &responses.1, &theta.1, &p.1, &inputs.1, layout).unwrap();
         let mut logits = self.random(batch.rows() * a.outputs);
-        device.walk_forward(&mut logits.0, &mut hops.0, &p.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().walk_forward(&mut logits.0, &mut hops.0, &p.0, &inputs.0, layout).unwrap();
         oracle.walk_forward(&mut logits.1, &mut hops.1, &p.1, &inputs.1, layout).unwrap();
         self.same(&format!("walk_forward, sparse {sparse}"), &logits.0, &logits.1, states);
 
@@ -216,8 +246,8 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let mut gradient = self.random(layout.len());
         let mut d_theta = self.random(a.hops * a.features);
         let (g, h, r, d) = (&mut gradient.0, &mut hops.0, &mut responses.0, &mut d_theta.0);
-        device.walk_backward(g, h, &d_logits.0, &inputs.0, layout).unwrap();
-        device.project_backward(g, d, r, h, &theta.0, &p.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().walk_backward(g, h, &d_logits.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().project_backward(g, d, r, h, &theta.0, &p.0, &inputs.0, layout).unwrap();
         let (g, h, r, d) = (&mut gradient.1, &mut hops.1, &mut responses.1, &mut d_theta.1);
         oracle.walk_backward(g, h, &d_logits.1, &inputs.1, layout).unwrap();
         oracle.project_backward(g, d, r, h, &theta.1, &p.1, &inputs.1, layout).unwrap();

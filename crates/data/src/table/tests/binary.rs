@@ -133,7 +133,7 @@ fn bad_arrays_are_named_by_file_row_and_reason() {
     assert!(refusal.contains("features.npy: row 2: column 1: expected a finite 32-bit number, found NaN"), "{refusal}");
     let signs = npy_file(Element::I64, &[3], &[1, -1, 1]);
     let refusal = message(&[features, ("labels.npy", &signs), ("edges.csv", b"0,1\n")]);
-    assert!(found.contains("labels.npy: labels of -1 mean \"no label\""), "{found}");
+    assert!(refusal.contains("labels.npy: labels of -1 mean \"no label\""), "{refusal}");
 }
 
 #[test]
@@ -234,10 +234,10 @@ fn parquet_faults_are_named_by_file_row_and_reason() {
     assert!(refusal.contains("column `source`: expected a flat column, found a nested one"), "{refusal}");
     let refusal = edges("message e { required int64 source (TIMESTAMP_MILLIS); required int64 target; }", &[0]);
     assert!(
-        found.contains("edges.parquet: column `source`: expected integers, floats, yes/no or text, found"),
-        "{found}"
+        refusal.contains("edges.parquet: column `source`: expected integers, floats, yes/no or text, found"),
+        "{refusal}"
     );
-    assert!(found.contains("TIMESTAMP"), "{found}");
+    assert!(refusal.contains("TIMESTAMP"), "{refusal}");
     assert!(
         message(&[nodes, ("edges.parquet", b"PAR1 nothing PAR1")]).contains("edges.parquet: expected a Parquet table")
     );
