@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # All set-up and all tests, on a machine with Rust, a C++ compiler and Python. Real datasets are found by HARMONIA_DATA or
 # in ../shared/data; tests that need an absent one, or a GPU, print "skipped: ...".
+#
+# Everything is built once, in the development profile (which is optimised): the main job and the doctor run from it too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,17 +27,18 @@ if ! browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; 
     step apt-get install -y -qq --no-install-recommends chromium chromium-driver || true
 fi
 
-step cargo fmt --check
-step cargo clippy --all-targets -- -D warnings
-RUSTDOCFLAGS="-D warnings" step cargo doc --no-deps
+step cargo fmt --all --check
+step cargo clippy --workspace --all-targets -- -D warnings
+# The library by itself, without formats and commands.
+step cargo clippy --lib --no-default-features -- -D warnings
+RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 # --show-output: a test that has to skip says so.
-step cargo test --no-fail-fast -- --show-output
-step cargo run --example fit_predict
-step cargo run --example explain
+step cargo test --workspace --no-fail-fast -- --show-output
+for example in fit_predict explain embed; do step cargo run --example "$example"; done
 # The main job as the README starts it, with fewer epochs and its directory out of the way.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-step cargo run --release --bin harmonia-train -- --epochs 20 --out "$scratch/run"
+step cargo run --bin harmonia-train -- --epochs 20 --out "$scratch/run"
 # What the machine has, and what the compiler made of every kernel.
-step cargo run --release --bin harmonia -- doctor
-step cargo run --release --bin harmonia -- doctor --kernels
+step cargo run --bin harmonia -- doctor
+step cargo run --bin harmonia -- doctor --kernels

@@ -4,12 +4,11 @@ use crate::architecture::Layout;
 use crate::config::Config;
 use crate::device::Device;
 use crate::explain::{Factors, centre};
-use crate::model::MemoryPlan;
 use crate::recovery::recover;
 use crate::report;
 use crate::runs::{ModelMetadata, Outcome, RunDirectory, RunSummary, write_centres};
 use crate::train::trainer::State;
-use crate::train::{EpochRecord, RunName, Trainer, prepare};
+use crate::train::{EpochRecord, Prepared, RunName, Trainer};
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -57,11 +56,35 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     /// # Errors
     /// [`Error::Interrupted`] after a stop request; anything a run can fail with.
     pub fn run(&self, dataset: &Dataset, root: Option<&Path>, observer: &mut dyn Observer) -> Result<Outcome> {
+        let first = Prepared::new(dataset, self.config, self.names()[0])?;
+        self.run_prepared(dataset, first, root, observer)
+    }
+
+    /// The same, where the first run has been made ready already.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_prepared(
+        &self,
+        dataset: &Dataset,
+        first: Prepared,
+        root: Option<&Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome> {
         let names = self.names();
-        let observer = Mutex::new(observer);
-        let runs = match self.side_by_side(dataset, &names)? {
-            1 => self.one_by_one(dataset, &names, root, &observer)?,
-            workers => self.in_parallel(dataset, &names, root, &observer, workers)?,
+        let workers = self.side_by_side(&first, names.len());
+        let all = Runs {
+            dataset,
+            names: &names,
+            root,
+            device_name: self.device.name(),
+            first: Mutex::new(Some(first)),
+            observer: Mutex::new(observer),
+            abort: AtomicBool::new(false),
+        };
+        let runs = match workers {
+            1 => self.one_by_one(&all)?,
+            workers => self.in_parallel(&all, workers)?,
         };
         let outcome = Outcome {
             dataset: dataset.name.clone(),
@@ -79,97 +102,76 @@ impl<D: Device<Real = f32>> Session<'_, D> {
 
     /// How many runs to train at once. A small one leaves most threads waiting, and does not suffer from a neighbour; as
     /// results do not depend on threads, the runs may as well have one each.
-    fn side_by_side(&self, dataset: &Dataset, names: &[RunName]) -> Result<usize> {
-        if names.len() == 1 || self.device.copies() {
-            return Ok(1);
+    fn side_by_side(&self, first: &Prepared, runs: usize) -> usize {
+        let is_small = || first.memory(self.device, self.config).device_bytes() <= SMALL_RUN;
+        match runs == 1 || self.device.copies() || !is_small() {
+            true => 1,
+            false => rayon::current_num_threads().min(runs),
         }
-        let (dataset, _) = prepare(dataset, self.config, names[0])?;
-        let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-        let bytes = MemoryPlan::new(self.device, &layout, &dataset, self.config).device_bytes();
-        Ok(if bytes <= SMALL_RUN { rayon::current_num_threads().min(names.len()) } else { 1 })
     }
 
-    fn one_by_one(
-        &self,
-        dataset: &Dataset,
-        names: &[RunName],
-        root: Option<&Path>,
-        observer: &Mutex<&mut dyn Observer>,
-    ) -> Result<Vec<RunSummary>> {
-        let abort = AtomicBool::new(false);
+    fn one_by_one(&self, all: &Runs<'_>) -> Result<Vec<RunSummary>> {
         let mut runs = Vec::new();
-        for &name in names {
-            runs.push(self.run_named(dataset, name, root, observer, &self.device.name(), &abort)?);
-            if self.stop.asked() && runs.len() < names.len() {
-                return Err(interrupted(root));
+        for &name in all.names {
+            runs.push(self.run_named(all, name)?);
+            if self.stop.asked() && runs.len() < all.names.len() {
+                return Err(interrupted(all.root));
             }
         }
         Ok(runs)
     }
 
     /// Every worker has one thread and takes the next run when it is done with one.
-    fn in_parallel(
-        &self,
-        dataset: &Dataset,
-        names: &[RunName],
-        root: Option<&Path>,
-        observer: &Mutex<&mut dyn Observer>,
-        workers: usize,
-    ) -> Result<Vec<RunSummary>> {
-        let device_name = self.device.name();
-        let (next, abort) = (AtomicUsize::new(0), AtomicBool::new(false));
+    fn in_parallel(&self, all: &Runs<'_>, workers: usize) -> Result<Vec<RunSummary>> {
+        let next = AtomicUsize::new(0);
         let work = || -> Result<Vec<(usize, Result<RunSummary>)>> {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
             let pool = pool.map_err(|error| Error::Config(format!("cannot start a thread: {error}")))?;
             let mut done = Vec::new();
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= names.len() || abort.load(Ordering::Relaxed) || self.stop.asked() {
+                if at >= all.names.len() || all.abort.load(Ordering::Relaxed) || self.stop.asked() {
                     return Ok(done);
                 }
-                let run = pool.install(|| self.run_named(dataset, names[at], root, observer, &device_name, &abort));
+                let run = pool.install(|| self.run_named(all, all.names[at]));
                 // One that fails ends the session: the others stop after their epoch.
-                abort.fetch_or(run.is_err(), Ordering::Relaxed);
+                all.abort.fetch_or(run.is_err(), Ordering::Relaxed);
                 done.push((at, run));
             }
         };
-        let found = std::thread::scope(|scope| {
+        let done = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
                 worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             workers.into_iter().map(join).collect::<Result<Vec<_>>>()
         })?;
-        let mut found: Vec<_> = found.into_iter().flatten().collect();
-        found.sort_by_key(|(at, _)| *at);
+        let mut done: Vec<_> = done.into_iter().flatten().collect();
+        done.sort_by_key(|(at, _)| *at);
         // What went wrong says more than that others were stopped for it.
-        if let Some(at) = found.iter().position(|(_, run)| !matches!(run, Ok(_) | Err(Error::Interrupted { .. }))) {
-            found.swap(0, at);
+        if let Some(at) = done.iter().position(|(_, run)| !matches!(run, Ok(_) | Err(Error::Interrupted { .. }))) {
+            done.swap(0, at);
         }
-        let runs = found.into_iter().map(|(_, run)| run).collect::<Result<Vec<_>>>()?;
-        if runs.len() < names.len() { Err(interrupted(root)) } else { Ok(runs) }
+        let runs = done.into_iter().map(|(_, run)| run).collect::<Result<Vec<_>>>()?;
+        if runs.len() < all.names.len() { Err(interrupted(all.root)) } else { Ok(runs) }
     }
 
     /// One run of the session: kept where it is complete, else trained.
-    fn run_named(
-        &self,
-        dataset: &Dataset,
-        name: RunName,
-        root: Option<&Path>,
-        observer: &Mutex<&mut dyn Observer>,
-        device_name: &str,
-        abort: &AtomicBool,
-    ) -> Result<RunSummary> {
-        let path = root.map(|root| self.directory(root, name));
+    fn run_named(&self, all: &Runs<'_>, name: RunName) -> Result<RunSummary> {
+        let path = all.root.map(|root| self.directory(root, name));
         if let Some(summary) = path.as_deref().map(finished).transpose()?.flatten() {
             return Ok(summary);
         }
-        let (dataset, scaling) = prepare(dataset, self.config, name)?;
-        let run = RunPlace { name, path: path.as_deref(), device_name, abort };
-        match self.train(&dataset, scaling, run, observer) {
+        let ready = all.first.lock().unwrap_or_else(PoisonError::into_inner).take_if(|first| first.name == name);
+        let run = match ready {
+            Some(run) => run,
+            None => Prepared::new(all.dataset, self.config, name)?,
+        };
+        let place = RunPlace { path: path.as_deref(), device_name: &all.device_name, abort: &all.abort };
+        match self.train(&run, place, &all.observer) {
             Ok((summary, _)) => Ok(summary),
             // What has to be resumed is the whole session, not the run that was under way.
-            Err(Error::Interrupted { .. }) => Err(interrupted(root)),
+            Err(Error::Interrupted { .. }) => Err(interrupted(all.root)),
             Err(error) => Err(error),
         }
     }
@@ -197,30 +199,31 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         path: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<(RunSummary, Vec<f32>)> {
-        let run = RunPlace { name, path, device_name: &self.device.name(), abort: &AtomicBool::new(false) };
-        self.train(dataset, scaling, run, &Mutex::new(observer))
+        let run = Prepared::of(dataset.clone(), scaling, self.config, name)?;
+        let place = RunPlace { path, device_name: &self.device.name(), abort: &AtomicBool::new(false) };
+        self.train(&run, place, &Mutex::new(observer))
     }
 
     fn train(
         &self,
-        dataset: &Dataset,
-        scaling: Option<Scaling>,
-        run: RunPlace<'_>,
+        run: &Prepared,
+        place: RunPlace<'_>,
         observer: &Mutex<&mut dyn Observer>,
     ) -> Result<(RunSummary, Vec<f32>)> {
-        let RunPlace { name, path, device_name, abort } = run;
+        let RunPlace { path, device_name, abort } = place;
+        let Prepared { name, dataset, scaling, layout, .. } = run;
+        let name = *name;
         let tell = || observer.lock().unwrap_or_else(PoisonError::into_inner);
         let seed = name.seed;
-        let layout = Layout::new(self.config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
         let (mut directory, restored) = match path {
             Some(path) => {
-                let (directory, restored) = self.open(path, name, &layout)?;
+                let (directory, restored) = self.open(path, name, layout)?;
                 (Some(directory), restored)
             }
             None => (None, None),
         };
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
-        let mut trainer = Trainer::new(self.device, &layout, self.config, dataset, seed, state)?;
+        let mut trainer = Trainer::new(self.device, run, self.config, state)?;
         tell().begin(name, trainer.progress().epoch, self.config.train.epochs);
 
         let start = Instant::now();
@@ -288,7 +291,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             generator_nll,
         };
         if let Some(directory) = &directory {
-            let model = trainer.model(scaling);
+            let model = trainer.model(scaling.clone());
             let factors = Factors::of(&model)?;
             let centres = centre::mean_responses(&factors, &dataset.features);
             write_centres(directory.path(), &centres)?;
@@ -335,9 +338,23 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     }
 }
 
-/// One run of a session.
+/// All runs of a session, and what they share.
+struct Runs<'a> {
+    /// Before splits are drawn.
+    dataset: &'a Dataset,
+    names: &'a [RunName],
+    root: Option<&'a Path>,
+    /// For summaries.
+    device_name: String,
+    /// The first run, made ready, until it begins.
+    first: Mutex<Option<Prepared>>,
+    observer: Mutex<&'a mut dyn Observer>,
+    /// Set where a run has failed: the others stop.
+    abort: AtomicBool,
+}
+
+/// Where a run is kept, and who may end it.
 struct RunPlace<'a> {
-    name: RunName,
     path: Option<&'a Path>,
     /// For its summary.
     device_name: &'a str,

@@ -8,12 +8,11 @@ mod common;
 
 use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
-use harmonia::architecture::Layout;
 use harmonia::config::{Config, Propagate};
 use harmonia::dataset::Dataset;
 use harmonia::device::cpu::Cpu;
 use harmonia::graph::Split;
-use harmonia::train::Trainer;
+use harmonia::train::{Prepared, RunName, Trainer};
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -44,9 +43,9 @@ const MOST: usize = 128 << 10;
 
 /// The largest block that was asked for in some epochs after the first two.
 fn largest_later(dataset: &Dataset, config: &Config) -> usize {
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
     let device = Cpu::<f32>::new();
-    let mut trainer = Trainer::new(&device, &layout, config, dataset, 1, None).unwrap();
+    let run = Prepared::of(dataset.clone(), None, config, RunName { seed: 1, fold: None }).unwrap();
+    let mut trainer = Trainer::new(&device, &run, config, None).unwrap();
     let mut epochs = |count: usize| {
         for _ in 0..count {
             trainer.epoch().unwrap();

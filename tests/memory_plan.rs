@@ -8,7 +8,6 @@ mod common;
 use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
 use harmonia::Stop;
-use harmonia::architecture::Layout;
 use harmonia::config::DropoutPlace;
 use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
 use harmonia::dataset::{Dataset, Level};
@@ -16,9 +15,8 @@ use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
 use harmonia::error::Result;
 use harmonia::graph::{Direction, Split};
-use harmonia::model::MemoryPlan;
 use harmonia::session::{Session, Silent};
-use harmonia::train::RunName;
+use harmonia::train::{Prepared, RunName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -105,11 +103,14 @@ fn dataset(recipe: &Recipe) -> Dataset {
     dataset
 }
 
+fn prepared(dataset: &Dataset, config: &Config) -> Prepared {
+    Prepared::of(dataset.clone(), None, config, RunName { seed: 0, fold: None }).unwrap()
+}
+
 /// Trains for a moment, and holds what was taken against what was planned.
 fn check(dataset: &Dataset, config: &Config, context: &dyn std::fmt::Debug) {
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
     let (device, count) = device(usize::MAX, config.engine.states);
-    let planned = MemoryPlan::new(&device, &layout, dataset, config).device_bytes();
+    let planned = prepared(dataset, config).memory(&device, config).device_bytes();
     let stop = Stop::new();
     let session = Session { device: &device, config, stop: &stop };
     session.run_one(dataset, None, RunName { seed: 0, fold: None }, None, &mut Silent).unwrap();
@@ -171,9 +172,8 @@ fn every_way_to_compute_a_step_stays_within_its_plan() {
 fn a_run_that_does_not_fit_is_refused_with_both_figures() {
     let dataset = dataset(&Recipe::default());
     let config = Config::default();
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs())).unwrap();
     let (device, _) = device(100 << 20, States::F32);
-    let plan = MemoryPlan::new(&device, &layout, &dataset, &config);
+    let plan = prepared(&dataset, &config).memory(&device, &config);
     let message = plan.check(&device).unwrap_err().to_string();
     assert!(message.starts_with("out of memory: planned 0."), "{message}");
     assert!(message.contains("free 0.10 GiB on a counting device"), "{message}");

@@ -1,22 +1,20 @@
 //! `--dry-run`: what would be trained, with how many parameters, in how much memory.
 
-use crate::architecture::Layout;
 use crate::config::{Config, Monb};
 use crate::device::Device;
-use crate::model::MemoryPlan;
 use crate::plan::{Cost, DatasetSizes, Plan, Space};
 use crate::settings::to_toml;
+use crate::train::Prepared;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::Result;
 use serde_json::json;
 
 /// What `--dry-run` prints.
-pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, dataset: &Dataset, as_json: bool) -> Result<String> {
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    let memory = MemoryPlan::new(device, &layout, dataset, config);
-    let plan = Plan::new(config, dataset, &layout);
+pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, as_json: bool) -> Result<String> {
+    let Prepared { dataset, layout, plan, .. } = run;
+    let (memory, plan) = (run.memory(device, config), *plan);
     let costs = [Space::Features, Space::Classes]
-        .map(|space| (space, Plan::cost(space, config.engine, DatasetSizes::of(dataset), &layout)));
+        .map(|space| (space, Plan::cost(space, config.engine, DatasetSizes::of(dataset), layout)));
     let total: usize = memory.buffers().map(|(_, bytes)| bytes).sum();
     if as_json {
         let groups: serde_json::Map<_, _> =

@@ -3,18 +3,16 @@
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
 use super::{dry_run, progress::ProgressBars, say, summary, voice, watch};
-use crate::architecture::Layout;
 use crate::cli::threads::with_threads;
 use crate::config::Config;
 use crate::device::{Device, Machine};
-use crate::model::MemoryPlan;
 use crate::on_machine;
 use crate::runs::load_dataset;
 use crate::runs::saved_layers;
 use crate::runs::{RunDirectory, next_free};
 use crate::session::Session;
 use crate::settings::Layers;
-use crate::train::prepare;
+use crate::train::Prepared;
 use clap::Args;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
@@ -122,15 +120,14 @@ fn run_on<D: Device<Real = f32>>(
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
     // The first run stands for all: every one has the same sizes but for a unit here or there.
     let first = Session { device, config: &config, stop: &stop }.names()[0];
-    let (dataset, _) = prepare(&whole, &config, first)?;
-    if arguments.dry_run {
-        return say(&dry_run::text(device, &config, &dataset, arguments.json)?);
-    }
     // Everything that can be wrong is found out before files are made.
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    let objective = config.objective(&dataset.labels)?;
+    let first = Prepared::new(&whole, &config, first)?;
+    let (dataset, objective) = (&first.dataset, first.objective);
+    if arguments.dry_run {
+        return say(&dry_run::text(device, &config, &first, arguments.json)?);
+    }
     config.engine.states.check(dataset.graph.is_symmetric())?;
-    MemoryPlan::new(device, &layout, &dataset, &config).check(device)?;
+    first.memory(device, &config).check(device)?;
     make_paths_absolute(&mut config);
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
@@ -143,12 +140,12 @@ fn run_on<D: Device<Real = f32>>(
     if arguments.resume.is_some() && root.join("summary.json").exists() {
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
-        announce(&config, &dataset, &device.name(), &root);
+        announce(&config, dataset, &device.name(), &root);
         remarks.say();
     }
-    drop(dataset);
     let session = Session { device, config: &config, stop: &stop };
-    let outcome = session.run(&whole, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
+    let outcome =
+        session.run_prepared(&whole, first, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
 }
 

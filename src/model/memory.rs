@@ -29,7 +29,13 @@ fn sparse_bytes(batch: &BatchSizes, features: usize) -> usize {
 
 impl MemoryPlan {
     /// Plans a run.
-    pub fn new<D: Device<Real = f32>>(device: &D, layout: &Layout, dataset: &Dataset, config: &Config) -> Self {
+    pub fn new<D: Device<Real = f32>>(
+        device: &D,
+        layout: &Layout,
+        plan: Plan,
+        dataset: &Dataset,
+        config: &Config,
+    ) -> Self {
         let a = &layout.architecture;
         let float = size_of::<f32>();
         let batch = BatchSizes::largest(dataset, config.train.batch_size);
@@ -42,7 +48,6 @@ impl MemoryPlan {
             ("best parameters", layout.len() * float),
         ];
         let targets = Objective::of(&dataset.labels).width(a.outputs);
-        let plan = Plan::new(config, dataset, layout);
         let states = config.engine.states.bytes();
         let mut on_device = vec![
             ("parameters", layout.len() * float),

@@ -1,10 +1,9 @@
 //! Data in, model out: training without files.
 
-use super::Trainer;
-use crate::architecture::Layout;
+use super::{Prepared, RunName, Trainer};
 use crate::config::Config;
 use crate::device::{Device, Machine};
-use crate::model::{FittedModel, MemoryPlan};
+use crate::model::FittedModel;
 use crate::on_machine;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
@@ -26,9 +25,9 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
     config.check()?;
     dataset.check()?;
     dataset.check_split(&dataset.split)?;
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-    MemoryPlan::new(device, &layout, dataset, config).check(device)?;
-    let mut trainer = Trainer::new(device, &layout, config, dataset, config.run.seed, None)?;
+    let run = Prepared::of(dataset.clone(), None, config, RunName { seed: config.run.seed, fold: None })?;
+    run.memory(device, config).check(device)?;
+    let mut trainer = Trainer::new(device, &run, config, None)?;
     while !trainer.finished() {
         trainer.epoch()?;
         stop.check()?;

@@ -8,5 +8,5 @@ pub mod stopping;
 pub mod trainer;
 
 pub use fit::fit;
-pub use prepare::{RunName, prepare};
+pub use prepare::{Prepared, RunName, prepare};
 pub use trainer::{EpochRecord, Trainer};

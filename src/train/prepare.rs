@@ -1,6 +1,11 @@
-//! A dataset as one run sees it.
+//! A run made ready: its data as it sees them, and everything its first step needs, computed once.
 
+use crate::architecture::Layout;
 use crate::config::Config;
+use crate::device::Device;
+use crate::loss::Objective;
+use crate::model::MemoryPlan;
+use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule};
 use harmonia_graph::error::Result;
 use std::fmt;
@@ -41,4 +46,48 @@ pub fn prepare(dataset: &Dataset, config: &Config, run: RunName) -> Result<(Data
         (prepared.features, scaling) = (Arc::new(features), taken);
     }
     Ok((prepared, scaling))
+}
+
+/// A run that is ready to train.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Its seed and fold.
+    pub name: RunName,
+    /// The data: split drawn, features rescaled.
+    pub dataset: Dataset,
+    /// What was done to the features, for the model to remember.
+    pub scaling: Option<Scaling>,
+    /// Where each parameter is.
+    pub layout: Layout,
+    /// How a step is computed.
+    pub plan: Plan,
+    /// The loss.
+    pub objective: Objective,
+}
+
+impl Prepared {
+    /// A run of a dataset: draws its split, rescales its features.
+    ///
+    /// # Errors
+    /// As [`prepare`]; settings that do not fit the data.
+    pub fn new(whole: &Dataset, config: &Config, name: RunName) -> Result<Prepared> {
+        let (dataset, scaling) = prepare(whole, config, name)?;
+        Prepared::of(dataset, scaling, config, name)
+    }
+
+    /// A run on a dataset whose split is settled.
+    ///
+    /// # Errors
+    /// Settings that do not fit the data.
+    pub fn of(dataset: Dataset, scaling: Option<Scaling>, config: &Config, name: RunName) -> Result<Prepared> {
+        let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+        let plan = Plan::new(config, &dataset, &layout);
+        let objective = config.objective(&dataset.labels)?;
+        Ok(Prepared { name, dataset, scaling, layout, plan, objective })
+    }
+
+    /// Memory that training takes.
+    pub fn memory<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> MemoryPlan {
+        MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config)
+    }
 }

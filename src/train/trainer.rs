@@ -3,8 +3,8 @@
 //! All randomness is a function of (seed, epoch or step), so a trainer restored from its state goes on to the same
 //! bits as one that never stopped.
 
-use super::schedule;
 use super::stopping::{Decision, Goal, Stopping};
+use super::{Prepared, RunName, schedule};
 use crate::architecture::Layout;
 use crate::batch::Batches;
 use crate::config::DropoutPlace;
@@ -13,7 +13,7 @@ use crate::device::{AdamStep, Device, Dropout};
 use crate::loss::{Objective, Scored, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
 use crate::plan::{BatchSizes, Plan, Space};
-use harmonia_graph::dataset::{Dataset, Scaling};
+use harmonia_graph::dataset::Scaling;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use harmonia_graph::seed::{Purpose, Stream};
@@ -96,14 +96,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn new(
-        device: &'a D,
-        layout: &'a Layout,
-        config: &'a Config,
-        dataset: &'a Dataset,
-        seed: u64,
-        state: Option<State>,
-    ) -> Result<Self> {
+    pub fn new(device: &'a D, run: &'a Prepared, config: &'a Config, state: Option<State>) -> Result<Self> {
+        let Prepared { name: RunName { seed, .. }, dataset, layout, plan, objective, .. } = run;
+        let (seed, plan, objective) = (*seed, *plan, *objective);
         let state = state.unwrap_or_else(|| {
             let parameters = initial_parameters(layout, config.init, seed);
             State {
@@ -114,9 +109,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
                 parameters,
             }
         });
-        let plan = Plan::new(config, dataset, layout);
         let noise = layout.architecture.features * layout.architecture.experts;
-        let objective = config.objective(&dataset.labels)?;
         let Split { train, valid, .. } = &dataset.split;
         let target_scaling = TargetScaling::of(&dataset.labels, train);
         let chance = objective.chance(&dataset.labels, train, valid, target_scaling.as_ref());

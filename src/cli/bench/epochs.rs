@@ -5,7 +5,6 @@
 //! measured by the same process on the same threads, after the peak was read and the model dropped.
 
 use super::{copy, memory};
-use crate::architecture::Layout;
 use crate::cli::signals;
 use crate::cli::watch;
 use crate::config::{Config, Monb};
@@ -15,9 +14,9 @@ use crate::model::traffic::{self, Traffic};
 use crate::model::{Checkpoint, Profile, initial_parameters};
 use crate::plan::{Plan, Space};
 use crate::runs::load_dataset;
+use crate::train::Prepared;
 use crate::train::RunName;
 use crate::train::Trainer;
-use crate::train::prepare;
 use harmonia_graph::error::Result;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -129,15 +128,15 @@ fn train(job: &EpochsJob) -> Result<Measured> {
     let config = &job.config;
     let whole = watch::with(&Default::default(), |context| load_dataset(&config.data, context))?;
     let seed = config.run.seed;
-    let (dataset, _) = prepare(&whole, config, RunName { seed, fold: None })?;
+    let run = Prepared::new(&whole, config, RunName { seed, fold: None })?;
     drop(whole);
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    let Prepared { dataset, layout, .. } = &run;
     let device = Cpu::<f32>::with_states(config.engine.states);
     if let Some(path) = &job.parameters {
-        let parameters = initial_parameters::<f32>(&layout, config.init, seed);
-        Checkpoint::write(path, Checkpoint::named(&layout, &parameters, ""), None)?;
+        let parameters = initial_parameters::<f32>(layout, config.init, seed);
+        Checkpoint::write(path, Checkpoint::named(layout, &parameters, ""), None)?;
     }
-    let mut trainer = Trainer::new(&device, &layout, config, &dataset, seed, None)?;
+    let mut trainer = Trainer::new(&device, &run, config, None)?;
     for _ in 0..job.warmup {
         signals::stop().check()?;
         trainer.steps()?;
