@@ -9,6 +9,15 @@ const FLAGS: &[(&str, &str)] = &[("run.device", "--device"), ("data.dir", "--dat
 /// What the user can type; `settable` says whether the command has flags for settings.
 pub fn of(error: &Error, settable: bool) -> Option<String> {
     match error {
+        Error::Data(message) if message.starts_with("this model predicts graphs, not nodes") => {
+            Some("use --graph NUMBER; --by node shows what its nodes add".into())
+        }
+        Error::Data(message) if message.starts_with("this model predicts nodes, not graphs") => {
+            Some("use --node NUMBER".into())
+        }
+        Error::File { message, .. } if message.starts_with("is not a store") => {
+            Some("--dataset NAME --data-dir DIR for raw files, harmonia data convert for other data".into())
+        }
         Error::Interrupted { run } => Some(format!("continue with: harmonia-train --resume {}", run.display())),
         _ if settable => settings(&error.to_string(), &Layers::new().ok()?.keys()),
         _ => None,

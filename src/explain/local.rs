@@ -346,9 +346,11 @@ fn start(dataset: &Dataset, target: Target) -> Result<Range<u32>> {
         (Target::Graph(graph), Level::Graph) => {
             Err(Error::Data(format!("there is no graph {graph}: the dataset has graphs 0 to {}", dataset.graphs() - 1)))
         }
-        (Target::Node(_), Level::Graph) => Err(Error::Data(
-            "this model predicts graphs, not nodes: use --graph NUMBER; --by node shows what its nodes add".into(),
-        )),
-        (Target::Graph(_), Level::Node) => Err(Error::Data("this model predicts nodes, not graphs: use --node".into())),
+        (Target::Node(_), Level::Graph) => {
+            Err(Error::Data("this model predicts graphs, not nodes: name a graph, and ask for terms by node".into()))
+        }
+        (Target::Graph(_), Level::Node) => {
+            Err(Error::Data("this model predicts nodes, not graphs: name a node".into()))
+        }
     }
 }

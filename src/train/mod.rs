@@ -1,6 +1,7 @@
 //! Training: the data of a run ([`prepare`]), one epoch after the other ([`trainer`]), when to stop ([`stopping`]), and
 //! [`fit`], which does it all in memory.
 
+mod batching;
 mod fit;
 mod prepare;
 pub mod schedule;

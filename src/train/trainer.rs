@@ -3,6 +3,7 @@
 //! All randomness is a function of (seed, epoch or step), so a trainer restored from its state goes on to the same
 //! bits as one that never stopped.
 
+use super::batching::{epoch_batches, portions};
 use super::stopping::{Decision, Goal, Stopping};
 use super::{Prepared, RunName, schedule};
 use crate::architecture::Layout;
@@ -12,13 +13,12 @@ use crate::config::{Config, Optimizer};
 use crate::device::{AdamStep, Device, Dropout};
 use crate::loss::{Objective, Scored, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
-use crate::plan::{BatchSizes, Plan, Space};
+use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::Scaling;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use harmonia_graph::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -235,7 +235,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
         (self.train, self.valid) = (None, None);
         let mut logits = Vec::new();
-        for units in self.portions(units) {
+        for units in portions(self.batches.dataset, units, self.config.train.batch_size) {
             let mut resident = Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?;
             let mut found = Vec::new();
             resident.unit_logits(&mut found, &parameters, units, false)?;
@@ -318,28 +318,6 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         self.batches.dataset.graphs() == 1
     }
 
-    /// Units in portions whose graphs have no more nodes than training has resident.
-    fn portions<'u>(&self, units: &'u [u32]) -> Vec<&'u [u32]> {
-        let dataset = self.batches.dataset;
-        let most = BatchSizes::largest(dataset, self.config.train.batch_size).nodes;
-        let (mut portions, mut start, mut nodes) = (Vec::new(), 0, 0);
-        let mut graphs = HashSet::new();
-        for (at, &unit) in units.iter().enumerate() {
-            let graph = dataset.graph_of(unit as usize);
-            if graphs.insert(graph) {
-                let size = dataset.graph_nodes(graph).len();
-                if nodes + size > most && at > start {
-                    portions.push(&units[start..at]);
-                    (start, nodes) = (at, 0);
-                    graphs = HashSet::from([graph]);
-                }
-                nodes += size;
-            }
-        }
-        portions.push(&units[start..]);
-        portions
-    }
-
     /// The resident training batch, made on first use; whoever takes it puts it back.
     fn take_train(&mut self) -> Result<Resident<'a, D>> {
         match self.train.take() {
@@ -364,26 +342,9 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         Ok(total / self.batches.dataset.split.train.len() as f64)
     }
 
-    /// Training units of each step of an epoch, shuffled: units of the same graph stay together, `batch_size` graphs
-    /// a step; on one graph, `batch_size` units a step.
+    /// Training units of each step of an epoch.
     fn epoch_batches(&self, epoch: usize) -> Vec<Vec<u32>> {
-        let dataset = self.batches.dataset;
-        let size = self.config.train.batch_size;
-        if size == 0 {
-            return vec![dataset.split.train.clone()];
-        }
-        let mut groups: Vec<Vec<u32>> = if self.whole_graph() {
-            dataset.split.train.iter().map(|&unit| vec![unit]).collect()
-        } else {
-            let mut by_graph = vec![Vec::new(); dataset.graphs()];
-            for &unit in &dataset.split.train {
-                by_graph[dataset.graph_of(unit as usize)].push(unit);
-            }
-            by_graph.retain(|units| !units.is_empty());
-            by_graph
-        };
-        Stream::new(self.seed, Purpose::Batches, epoch as u32).rng().shuffle(&mut groups);
-        groups.chunks(size).map(<[_]>::concat).collect()
+        epoch_batches(self.batches.dataset, self.config.train.batch_size, self.seed, epoch)
     }
 
     fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {

@@ -43,8 +43,8 @@ impl Store {
     pub fn open(directory: &Path) -> Result<Store> {
         let file = |name: &str| directory.join(name);
         if !file("meta.json").exists() {
-            let message = "is not a store: expected a meta.json in it. Raw files of a known dataset are given by \
-                           --dataset NAME --data-dir DIR, other data is made a store by harmonia data convert";
+            let message = "is not a store: expected a meta.json in it. Raw files of a known dataset are found by its name, \
+                           below data.dir; other data is converted to a store first";
             return Err(Error::file(directory, message));
         }
         Store::open_as(directory, meta(&file("meta.json"))?)
