@@ -21,6 +21,9 @@ use crate::plan::{BatchSizes, Plan};
 use crate::real::Real;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::seed::Stream;
+pub use machine::Machine;
+pub use ops::Op;
+use ops::each_op;
 
 /// Dropout of one training step. Masks are a function of the stream, so the backward pass sees the same ones.
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +54,6 @@ impl Dropout {
         1.0 / (1.0 - self.rate)
     }
 }
-
-pub use machine::Machine;
-pub use ops::Op;
-use ops::each_op;
 
 /// Which experts each feature uses, and how strongly; m slots per feature.
 pub struct Routing<D: Device> {
