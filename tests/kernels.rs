@@ -92,6 +92,7 @@ fn random_recipes(count: u64) -> Vec<Recipe> {
                 2 => Task::Multi(2 + pick(&[0, 31])),
                 _ => Task::Numbers(1 + pick(&[0, 32])),
             },
+            loss: None,
             values: Values::Continuous,
             experts,
             active: 1 + pick(&[0, 1, 2]).min(experts - 1),

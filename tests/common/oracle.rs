@@ -10,6 +10,7 @@ use harmonia::config::DropoutPlace;
 use harmonia::dataset::{Labels, Level};
 use harmonia::device::Dropout;
 use harmonia::graph::{Direction, Walk};
+use harmonia::loss::Objective;
 
 /// Rows of a dense matrix.
 pub type Matrix = Vec<Vec<f64>>;
@@ -96,16 +97,15 @@ fn expert(layers: &[Layer], parameters: &[f64], x: f64) -> Vec<f64> {
     h
 }
 
-/// Cross-entropy of the logits of one unit, or half the squared error of its numbers.
-fn loss_of(labels: &Labels, unit: usize, z: &[f64]) -> f64 {
-    let binary = |z: f64, y: bool| -if y { sigmoid(z) } else { sigmoid(-z) }.ln();
-    match labels {
-        Labels::Classes { ids, classes: 2 } => binary(z[0], ids[unit] == 1),
-        Labels::Classes { ids, .. } => -(z[ids[unit] as usize].exp() / z.iter().map(|z| z.exp()).sum::<f64>()).ln(),
-        Labels::Multi { bits, width } => (0..*width).map(|l| binary(z[l], bits[unit * width + l] == 1)).sum(),
-        Labels::Values { values, width } => {
-            (0..*width).map(|l| (z[l] - f64::from(values[unit * width + l])).powi(2) / 2.0).sum()
-        }
+/// The loss of one unit; one formula per loss.
+fn loss_of(objective: Objective, labels: &Labels, unit: usize, z: &[f64]) -> f64 {
+    let codes: Vec<usize> = labels.codes(unit).map(|code| code as usize).collect();
+    let binary = |z: f64, y: usize| -if y == 1 { sigmoid(z) } else { sigmoid(-z) }.ln();
+    let errors = || z.iter().zip(labels.values(unit)).map(|(z, y)| z - f64::from(*y));
+    match objective {
+        Objective::Softmax => -(z[codes[0]].exp() / z.iter().map(|z| z.exp()).sum::<f64>()).ln(),
+        Objective::Sigmoid => z.iter().zip(codes).map(|(&z, y)| binary(z, y)).sum(),
+        Objective::Squared => errors().map(|error| error.powi(2) / 2.0).sum(),
     }
 }
 
@@ -191,7 +191,7 @@ impl Oracle {
         let logits: Matrix = (0..units).map(|u| (0..outputs).map(|class| logit(u, class)).collect()).collect();
 
         let targets = &dataset.split.train;
-        let losses = targets.iter().map(|&u| loss_of(&dataset.labels, u as usize, &logits[u as usize]));
+        let losses = targets.iter().map(|&u| loss_of(problem.objective(), &dataset.labels, u as usize, &logits[u as usize]));
         let loss = losses.sum::<f64>() / targets.len() as f64;
         Oracle { hop_weights, responses, state, logits, loss }
     }

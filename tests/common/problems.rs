@@ -6,6 +6,7 @@ use harmonia::architecture::{Architecture, HopWeights, Layout};
 use harmonia::batch::Batch;
 use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::graph::{Direction, Graph, Split, Walk};
+use harmonia::loss::Objective;
 use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Rng, Stream};
 
@@ -42,6 +43,8 @@ pub struct Recipe {
     pub walk: Walk,
     pub level: Level,
     pub task: Task,
+    /// Another loss than the labels suggest.
+    pub loss: Option<Objective>,
     pub values: Values,
     pub features: usize,
     pub experts: usize,
@@ -66,6 +69,7 @@ impl Default for Recipe {
             walk: Walk::default(),
             level: Level::Node,
             task: Task::Classes(3),
+            loss: None,
             values: Values::Continuous,
             features: 3,
             experts: 3,
@@ -217,7 +221,16 @@ impl Problem {
 
     /// The whole dataset, its training units as targets.
     pub fn batch(&self, plan: Plan) -> Batch {
-        super::batch_of(&self.dataset, self.recipe.walk, &self.layout, plan, &self.dataset.split.train, false)
+        let batch =
+            super::batch_of(&self.dataset, self.recipe.walk, &self.layout, plan, &self.dataset.split.train, false);
+        let objective = self.objective();
+        let targets = objective.targets(&self.dataset.labels, batch.rows(), &batch.units, None);
+        Batch { objective, targets, ..batch }
+    }
+
+    /// The loss.
+    pub fn objective(&self) -> Objective {
+        self.recipe.loss.unwrap_or(Objective::of(&self.dataset.labels))
     }
 
     /// The same problem `count` times side by side: the same mean loss, the same gradient.
