@@ -422,3 +422,57 @@ fn the_whole_page_of_real_runs_is_drawn() {
         }
     }
 }
+
+#[test]
+fn the_page_of_a_regression_speaks_in_the_units_of_its_targets() {
+    let Some(browser) = Browser::start() else { return };
+    let nodes = 60;
+    let edges: Vec<(u32, u32)> = (0..nodes).map(|i| (i, (i + 1) % nodes)).collect();
+    let graph = Graph::from_edges(nodes as usize, &edges, None, Direction::Undirected).unwrap();
+    let x = |i: u32| (i as f32 * 0.37).sin();
+    let targets = (0..nodes).flat_map(|i| [500.0 + 40.0 * x(i), x(i + 1)]).collect();
+    let split = Split { train: (0..40).collect(), valid: (40..50).collect(), test: (50..60).collect() };
+    let features = Features::new(nodes as usize, 1, (0..nodes).map(x).collect()).unwrap();
+    let labels = Labels::Values { values: targets, width: 2 };
+    let mut dataset = Dataset::nodes("ring", graph, features, labels, split).unwrap();
+    dataset.class_names = vec!["price".into(), "age".into()];
+    let mut config = Config::default();
+    (config.train.epochs, config.train.learning_rate) = (60, 2e-2);
+    let stop = Stop::new();
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("run");
+    Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
+    browser.open(&std::fs::read_to_string(root.join("report.html")).unwrap());
+    clean(&browser);
+    let runs = vec![TrainedRun::open(&root, |_| Ok(dataset.clone())).unwrap()];
+    let request = report::Request { runs: &runs, units: &[], diagnose: false, watch: &Watch::silent() };
+    let data = report::full(&request).unwrap();
+    // The first target lies around 500: so do its predictions, and the terms add up to them.
+    assert!(
+        data.locals.iter().all(|local| (local.outputs[0].logit - 500.0).abs() < 100.0),
+        "{:?}",
+        data.locals[0].outputs
+    );
+    assert!(data.locals.iter().all(|local| local.probabilities.is_empty()));
+    browser.open(&report::html(&data).unwrap());
+    let text = browser.run("return document.querySelector('main').textContent");
+    let text = text.as_str().unwrap();
+    for words in [
+        "Test R2",
+        "Root mean squared error",
+        "the smallest error",
+        "In truth it is",
+        "price",
+        "added to the prediction",
+    ] {
+        assert!(text.contains(words), "{words:?} is not on the page");
+    }
+    for words in ["logit", "Probability", "Accuracy", "NaN", "undefined"] {
+        assert!(!text.contains(words), "{words:?} is on the page");
+    }
+    for width in [320, 1400] {
+        browser.width(width);
+        assert_eq!(browser.list(OVERFLOW), Vec::<String>::new(), "{width}");
+        clean(&browser);
+    }
+}

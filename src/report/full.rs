@@ -85,10 +85,10 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
     data.importance_about = Some(ImportanceAbout {
         split: part.into(),
         units: units.len(),
-        text:
-            "Importance is the mean size of what a feature adds to a logit, its response centred at its mean; no label \
-               is used."
-                .into(),
+        text: format!(
+            "Importance is the mean size of what a feature adds to a {}, its response centred at its mean; no label is used.",
+            if run.model.objective.is_regression() { "prediction" } else { "logit" }
+        ),
     });
     let range = Distribution::joint_range(&found);
     if let Some(experts) = &mut data.experts {

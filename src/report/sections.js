@@ -432,7 +432,7 @@ function localSection() {
     return holder;
   });
   return section("local", "Single predictions",
-    how(`Start at the intercept, add what each part says, and arrive at the logit, exactly. The logit decides the class: ${several ? "the class with the largest one is predicted" : "above zero the positive class is predicted"}. In the graph below, a larger circle says more; blue speaks for the class, orange against it.`),
+    how(regression ? "Start at the intercept, add what each part says, and arrive at the prediction, exactly, in the units of the target." : `Start at the intercept, add what each part says, and arrive at the logit, exactly. The logit decides the class: ${several ? "the class with the largest one is predicted" : "above zero the positive class is predicted"}. In the graph below, a larger circle says more; blue speaks for the class, orange against it.`),
     controls(unit.field, outputChooser(), several ? versus.field : null, ways.length > 1 ? choice("Split over", ways, state.by, (by) => choose({ by }, `Split over ${Object.fromEntries(ways)[by]}`)) : null),
     says, chances?.frame, fall.frame, ego?.frame, notes, rest);
 }

@@ -191,7 +191,8 @@ impl Oracle {
         let logits: Matrix = (0..units).map(|u| (0..outputs).map(|class| logit(u, class)).collect()).collect();
 
         let targets = &dataset.split.train;
-        let losses = targets.iter().map(|&u| loss_of(problem.objective(), &dataset.labels, u as usize, &logits[u as usize]));
+        let losses =
+            targets.iter().map(|&u| loss_of(problem.objective(), &dataset.labels, u as usize, &logits[u as usize]));
         let loss = losses.sum::<f64>() / targets.len() as f64;
         Oracle { hop_weights, responses, state, logits, loss }
     }

@@ -226,8 +226,7 @@ mod tests {
 
     #[test]
     fn tolokers_is_as_published() {
-        let data = std::env::var_os("HARMONIA_DATA")
-            .map_or(Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+        let data = crate::download::test_support::data_folder();
         if !data.join("Tolokers").is_dir() {
             println!("skipped: no Tolokers in {}", data.display());
             return;

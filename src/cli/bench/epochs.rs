@@ -161,7 +161,7 @@ fn train(job: &EpochsJob) -> Result<Measured> {
         0 => 1,
         size => dataset.split.train.len().div_ceil(size),
     };
-    let traffic = traffic::step(plan, config.engine.states, &dataset, &layout);
+    let traffic = traffic::step(plan, config.engine.states, dataset, layout);
     let ops = op_times(&profile, &traffic, steps, &all_seconds);
     Ok(Measured {
         nodes: dataset.graph.nodes(),

@@ -15,10 +15,15 @@ use std::time::Duration;
 
 const MAX_REQUESTS: usize = 40;
 
+/// Where real files would be: HARMONIA_DATA, or a folder beside the workspace.
+pub(crate) fn data_folder() -> PathBuf {
+    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
+    std::env::var_os("HARMONIA_DATA").map_or_else(beside, PathBuf::from)
+}
+
 /// The folder of real files, or `None` after saying so.
 pub(crate) fn shared_data() -> Option<PathBuf> {
-    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data"));
-    let data = std::env::var_os("HARMONIA_DATA").map_or_else(default, PathBuf::from);
+    let data = data_folder();
     if data.join("Cora").is_dir() {
         return Some(data);
     }

@@ -2,7 +2,6 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::path::PathBuf;
 
 fn named(smiles: &str, atom: usize) -> Vec<String> {
     let molecule = Molecule::parse(smiles).unwrap();
@@ -199,8 +198,7 @@ fn bad_tables_name_file_and_line() {
 
 #[test]
 fn herg_karim_reads_whole_and_alike_from_both_files() {
-    let data = std::env::var_os("HARMONIA_DATA")
-        .map_or(Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let data = crate::download::test_support::data_folder();
     let raw = data.join("hERG-Karim/raw");
     if !raw.is_dir() {
         println!("skipped: no {}", raw.display());

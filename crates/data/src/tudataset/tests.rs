@@ -2,7 +2,6 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
 
 /// Two triangles' worth of nodes: graph 1 = path 1-2-3, graph 2 = node 4 alone and edge 5-6.
 const SMALL: [(&str, &str); 5] = [
@@ -127,8 +126,7 @@ fn bad_input_names_file_and_line() {
 }
 
 fn real(name: &str) -> Option<Archive> {
-    let data = std::env::var_os("HARMONIA_DATA")
-        .map_or(Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let data = crate::download::test_support::data_folder();
     let path = data.join(name).join("raw").join(format!("{name}.zip"));
     if !path.is_file() {
         println!("skipped: no {}", path.display());

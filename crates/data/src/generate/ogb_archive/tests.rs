@@ -6,7 +6,6 @@ use flate2::read::MultiGzDecoder;
 use harmonia_graph::graph::{Graph, Split};
 use proptest::prelude::*;
 use std::io::Read;
-use std::path::PathBuf;
 
 /// Text of a member, decompressed where its name says so.
 fn member(path: &Path, name: &str) -> String {
@@ -105,8 +104,7 @@ fn a_generated_dataset_reads_back_bit_for_bit_on_any_number_of_threads() {
 
 #[test]
 fn headers_and_names_are_those_of_the_real_files() {
-    let data = std::env::var_os("HARMONIA_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let data = crate::download::test_support::data_folder();
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("a.zip");
     for name in ["ogbn-products", "ogbn-arxiv"] {

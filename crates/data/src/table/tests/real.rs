@@ -7,8 +7,7 @@ use harmonia_graph::npy::Npy;
 use std::fmt::Write;
 
 fn data() -> Option<PathBuf> {
-    let given = std::env::var_os("HARMONIA_DATA").map(PathBuf::from);
-    let path = given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"));
+    let path = crate::download::test_support::data_folder();
     if !path.is_dir() {
         println!("skipped: no real data; set HARMONIA_DATA");
         return None;
