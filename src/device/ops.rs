@@ -1,7 +1,7 @@
 //! The ops of a training step, each told once.
 //!
 //! One entry per op: what it computes, its name, its arguments, its result, and the function of `device/cpu` that computes
-//! it. Everything that speaks of all ops is made from this list by [`each_op!`]: the methods of [`Device`](super::Device),
+//! it. Everything that speaks of all ops is made from this list by `each_op!`: the methods of [`Device`](super::Device),
 //! their forms in `cpu` and in `launcher`, [`Op`], and the names and times of a profile. What is written per op elsewhere
 //! (traffic, the parity tests) is a `match` over [`Op`] or is held against [`Op::ALL`], so that a new entry without it does
 //! not compile or does not pass.

@@ -27,7 +27,7 @@ pub trait Structure: Any + Debug + Send + Sync {
         format!("{} {t}", self.key())
     }
 
-    /// theta[t,k].
+    /// `theta[t,k]`.
     fn weight(&self, t: usize, k: usize) -> f64;
 
     /// Sum of theta over terms.

@@ -1,7 +1,7 @@
 //! What every conversion shares: its settings, the end of one, and how its source is remembered.
 //!
-//! Readers of large formats stream to a [`Writer`] and close it with [`NodeTask::finish`]; the others read a [`Dataset`] and
-//! hand it to [`write`].
+//! Readers of large formats stream to a [`Writer`] and close it with `NodeTask::finish`; the others read a [`Dataset`] and
+//! hand it to `write`.
 
 use half::f16;
 use harmonia_graph::dataset::{Dataset, Level};

@@ -1,7 +1,7 @@
 //! Where datasets come from: the known ones by name, files of any format, generators.
 //!
 //! A known name goes through [`obtain`]: located or fetched ([`catalogue`], [`locate`], [`download`]), converted to a
-//! store ([`formats`], one reader per format), and opened. [`named`] does all of it, for stores by path as well.
+//! store ([`formats`], one reader per format), and opened. [`named()`] does all of it, for stores by path as well.
 //!
 //! Bottom up: [`pickle`], [`archive`], [`npz`], [`text`], `tarball`; [`conversion`]; one module per format; [`formats`];
 //! [`catalogue`], [`locate`], [`download`], [`obtain`]; [`generate`] and [`synthetic`] beside them. All dependencies on

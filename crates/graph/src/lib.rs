@@ -1,6 +1,6 @@
 //! What everything else stands on: arrays, files, seeds, graphs, datasets, and the stores they are kept in.
 //!
-//! Bottom up: [`error`] and [`stop`]; [`files`], [`cache`], [`units`], [`watch`]; [`seed`], [`simd`], [`array`], [`npy`];
+//! Bottom up: [`error`] and [`stop`]; [`files`], [`cache`], [`units`], [`watch`]; [`seed`], [`simd`], [`mod@array`], [`npy`];
 //! [`graph`]; [`dataset`]; [`store`]. No module imports one that comes later (`tests/layers.rs` checks it).
 
 pub mod array;
