@@ -163,7 +163,7 @@ fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
             if refused(recipe) {
                 let error =
                     device.inputs(&recipe.problem().batch(Plan::DIRECT), Plan::DIRECT).err().unwrap().to_string();
-                assert!(error.contains("engine.states=bf16"), "{error}");
+                assert!(error.contains("engine.states = bf16"), "{error}");
             } else {
                 check(&device, recipe, None, tolerance);
             }
