@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the issue asks of f32: the engine's logit against terms in f64.
+/// f32 keeps seven digits, and a logit is a sum of many terms: the engine's logit against terms in f64.
 const COMPLETENESS: f64 = 1e-4;
 /// Terms in f64 against the same sums in another order; lines of pieces against layers.
 const F64: f64 = 1e-10;

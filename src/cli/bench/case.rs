@@ -5,7 +5,7 @@
 use crate::config::Config;
 use crate::settings::Layers;
 use crate::settings::presets;
-use harmonia_data::generate::{self, Shape};
+use harmonia_data::generate::{self, GraphShape};
 use harmonia_graph::error::{Error, Result, suggestion};
 
 /// Epochs on one graph.
@@ -29,11 +29,11 @@ pub enum Source {
     /// Made: the shape of a known dataset, times a factor, every edge both ways.
     Like(&'static str, f64),
     /// Made.
-    Made(Shape),
+    Made(GraphShape),
 }
 
 /// A graph that takes no time.
-const TINY: Shape = Shape {
+const TINY: GraphShape = GraphShape {
     nodes: 2000,
     edge_rows: 8000,
     features: 12,
@@ -138,7 +138,7 @@ fn unknown(name: &str) -> Error {
 
 impl Source {
     /// Sizes of what is made; none where nothing is.
-    pub fn shape(self) -> Result<Option<Shape>> {
+    pub fn shape(self) -> Result<Option<GraphShape>> {
         match self {
             Source::Known(_) => Ok(None),
             Source::Made(shape) => Ok(Some(shape)),
@@ -146,7 +146,7 @@ impl Source {
                 let Some(shape) = generate::like(name) else {
                     return Err(Error::Config(format!("there is no shape `{name}` to generate")));
                 };
-                Ok(Some(Shape { directed: false, ..shape.scaled(factor)? }))
+                Ok(Some(GraphShape { directed: false, ..shape.scaled(factor)? }))
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::cli::threads::with_threads;
 use crate::cli::{say, watch};
 use crate::config::Config;
 use harmonia_data::generate::made::{self, Keep, Made};
-use harmonia_data::generate::{Generator, Shape};
+use harmonia_data::generate::{Generator, GraphShape};
 use harmonia_graph::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
@@ -23,7 +23,7 @@ pub const SEED: u64 = 0;
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Job {
     /// Make a store.
-    Generate { name: String, shape: Shape, out: PathBuf, threads: usize },
+    Generate { name: String, shape: GraphShape, out: PathBuf, threads: usize },
     /// Time epochs on a store.
     Epochs(epochs::EpochsJob),
     /// Cross-validate on a store.
@@ -59,7 +59,7 @@ fn json(answer: impl Serialize) -> Result<serde_json::Value> {
     serde_json::to_value(answer).map_err(|error| Error::Config(format!("cannot write the answer: {error}")))
 }
 
-fn generate(name: &str, shape: Shape, out: &Path) -> Result<()> {
+fn generate(name: &str, shape: GraphShape, out: &Path) -> Result<()> {
     watch::with(&Default::default(), |context| {
         let made = Made::new(Generator::new(shape, SEED)?, false, &context.watch)?;
         made::write_store(made, name, out, Keep::default(), &context.watch)

@@ -8,7 +8,7 @@ use super::fit::Power;
 use super::job::Job;
 use super::stores::Stores;
 use crate::cli::voice;
-use harmonia_data::generate::Shape;
+use harmonia_data::generate::GraphShape;
 use harmonia_graph::error::Result;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub const PRESET: &str = "ogbn-products";
 /// The way all points are computed: a choice by cost would change it along the way, and bend the line.
 const SPACE: &str = "engine.propagate=classes";
 /// Few features and many edges per node, so that walks are most of an epoch once edges are multiplied.
-const BASE: Shape = Shape {
+const BASE: GraphShape = GraphShape {
     nodes: 100_000,
     edge_rows: 2_000_000,
     features: 32,
@@ -29,8 +29,8 @@ const BASE: Shape = Shape {
     split_by_id: false,
 };
 /// The same for tests.
-const TINY: Shape =
-    Shape { nodes: 500, edge_rows: 2000, features: 8, classes: 4, train: 250, valid: 100, test: 150, ..BASE };
+const TINY: GraphShape =
+    GraphShape { nodes: 500, edge_rows: 2000, features: 8, classes: 4, train: 250, valid: 100, test: 150, ..BASE };
 /// What the base is multiplied by.
 const FACTORS: [usize; 4] = [1, 2, 4, 8];
 const HIDDEN: [[usize; 2]; 4] = [[16, 8], [32, 16], [64, 32], [128, 64]];
@@ -85,7 +85,7 @@ impl Series {
 
 /// What differs from the base in one point.
 struct Variation {
-    shape: Shape,
+    shape: GraphShape,
     setting: String,
     label: String,
     /// Of a measurement, where it stands on the axis.
@@ -130,9 +130,9 @@ pub fn measure(tiny: bool, user: &[String], run: &super::BenchRun, stores: &Stor
     Ok(Ok(all))
 }
 
-fn variations(base: Shape) -> Vec<(&'static str, &'static str, Vec<Variation>)> {
+fn variations(base: GraphShape) -> Vec<(&'static str, &'static str, Vec<Variation>)> {
     let hops = |t: usize| format!("model.hops={t}");
-    let of = |shape: Shape, setting: String, label: String, nominal: usize| Variation {
+    let of = |shape: GraphShape, setting: String, label: String, nominal: usize| Variation {
         shape,
         setting,
         label,
@@ -140,7 +140,7 @@ fn variations(base: Shape) -> Vec<(&'static str, &'static str, Vec<Variation>)> 
         nominal: nominal as f64,
     };
     // Edges drawn twice are merged: what counts is how many there are.
-    let counted = |shape: Shape, factor: usize| Variation {
+    let counted = |shape: GraphShape, factor: usize| Variation {
         x: |measured, _| measured.entries as f64,
         ..of(shape, hops(4), format!("x{factor}"), factor)
     };
@@ -148,13 +148,13 @@ fn variations(base: Shape) -> Vec<(&'static str, &'static str, Vec<Variation>)> 
         // From twice the base on, states are larger than the caches: below, growth would be that of leaving them.
         let times = 2 * factor;
         let [nodes, train, valid, test] = [base.nodes, base.train, base.valid, base.test].map(|count| times * count);
-        counted(Shape { nodes, train, valid, test, edge_rows: times * base.edge_rows, ..base }, factor)
+        counted(GraphShape { nodes, train, valid, test, edge_rows: times * base.edge_rows, ..base }, factor)
     });
-    let edges = FACTORS.map(|factor| counted(Shape { edge_rows: factor * base.edge_rows, ..base }, factor));
+    let edges = FACTORS.map(|factor| counted(GraphShape { edge_rows: factor * base.edge_rows, ..base }, factor));
     let walks = FACTORS.map(|factor| of(base, hops(2 * factor), (2 * factor).to_string(), 2 * factor));
     let features = FACTORS.map(|factor| {
         let features = factor * base.features / 2;
-        of(Shape { features, ..base }, hops(4), features.to_string(), features)
+        of(GraphShape { features, ..base }, hops(4), features.to_string(), features)
     });
     let hidden = HIDDEN.map(|[first, second]| {
         let widths = format!("[{first}, {second}]");

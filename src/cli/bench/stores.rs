@@ -5,7 +5,7 @@ use super::child::{self, Answer};
 use super::job::{Job, SEED};
 use crate::cli::{voice, watch};
 use harmonia_data::download::Access;
-use harmonia_data::generate::Shape;
+use harmonia_data::generate::GraphShape;
 use harmonia_data::{catalogue, obtain};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -54,7 +54,7 @@ impl Stores<'_> {
     ///
     /// # Errors
     /// Something else is in its place.
-    pub fn made(&self, shape: Shape) -> Result<Answer<PathBuf>> {
+    pub fn made(&self, shape: GraphShape) -> Result<Answer<PathBuf>> {
         let directory = match self.work {
             Some(work) => work.to_path_buf(),
             None => harmonia_graph::cache::cache_directory().map(|cache| cache.join("bench")).ok_or_else(|| {
@@ -63,7 +63,7 @@ impl Stores<'_> {
                 )
             })?,
         };
-        let Shape { nodes, edge_rows, features, classes, .. } = shape;
+        let GraphShape { nodes, edge_rows, features, classes, .. } = shape;
         let name = format!("bench-{nodes}-{edge_rows}-{features}-{classes}");
         let out = directory.join(&name);
         if out.exists() {

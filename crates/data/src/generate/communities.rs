@@ -9,7 +9,7 @@
 //! an endpoint costs a handful of multiplications. The offset bounds the largest expected degree.
 //! Invariant: slots and nodes are in one-to-one correspondence, and every community has at least one node.
 
-use super::Shape;
+use super::GraphShape;
 use harmonia_graph::seed::{Purpose, Stream};
 
 /// Communities are this far from equal: weights run from 1 - UNEVENNESS to 1 + UNEVENNESS.
@@ -66,7 +66,7 @@ pub(super) struct Communities {
 
 impl Communities {
     /// `shape` has been checked.
-    pub fn new(shape: &Shape, seed: u64) -> Communities {
+    pub fn new(shape: &GraphShape, seed: u64) -> Communities {
         let (nodes, classes) = (shape.nodes, shape.classes);
         let stream = Stream::new(seed, Purpose::GenerateCommunities, 0);
         let weight = |z: usize| 1.0 - UNEVENNESS + 2.0 * UNEVENNESS * stream.uniform(z as u64);

@@ -39,7 +39,7 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{Shape, like};
+    use crate::generate::{GraphShape, like};
 
     fn generator(name: &str, scale: f64) -> Generator {
         Generator::new(like(name).unwrap().scaled(scale).unwrap(), 7).unwrap()
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn communities_of_one_node_do_not_loop() {
         let shape =
-            Shape { nodes: 12, edge_rows: 500, classes: 6, train: 6, valid: 1, test: 1, ..like("cora").unwrap() };
+            GraphShape { nodes: 12, edge_rows: 500, classes: 6, train: 6, valid: 1, test: 1, ..like("cora").unwrap() };
         for seed in 0..20 {
             let generator = Generator::new(shape, seed).unwrap();
             assert!(generator.edges().iter().all(|(i, j)| i != j));

@@ -9,7 +9,7 @@
 //! numbers and one division, so the bits are the same on every machine. Invariant: a value has at most four decimals
 //! and its shortest text parses back to the same bits.
 
-use super::{Generator, Response};
+use super::{Generator, TeacherResponse};
 use harmonia_graph::seed::{Purpose, Stream};
 
 /// Columns that carry signal, where there are as many.
@@ -34,7 +34,7 @@ pub(super) struct Informative {
     /// Walk order at which the teacher reads it.
     pub hop: usize,
     /// What the teacher makes of its value.
-    pub response: Response,
+    pub response: TeacherResponse,
     /// Mean of each community, in units.
     means: Vec<i32>,
 }
@@ -49,7 +49,7 @@ impl Informative {
         (columns.into_iter().enumerate())
             .map(|(c, feature)| {
                 // Every response meets every hop: nine columns go through all pairs.
-                let response = Response::ALL[c / HOPS % Response::ALL.len()];
+                let response = TeacherResponse::ALL[c / HOPS % TeacherResponse::ALL.len()];
                 // Evenly spaced levels in an order of their own: every column tells all communities apart a little.
                 let mut means: Vec<i32> = (0..classes).map(|level| mean(response, level, classes)).collect();
                 Stream::new(seed, Purpose::GenerateColumns, 1 + c as u32).rng().shuffle(&mut means);
@@ -64,12 +64,12 @@ impl Informative {
     }
 }
 
-fn mean(response: Response, level: usize, classes: usize) -> i32 {
+fn mean(response: TeacherResponse, level: usize, classes: usize) -> i32 {
     let height = (2 * level as i64 + 1) * SPREAD / classes as i64;
     match response {
-        Response::Linear | Response::Tanh => (height - SPREAD) as i32,
+        TeacherResponse::Linear | TeacherResponse::Tanh => (height - SPREAD) as i32,
         // The square is even: means on both sides of zero would look alike.
-        Response::Square => height as i32,
+        TeacherResponse::Square => height as i32,
     }
 }
 
@@ -192,6 +192,6 @@ mod tests {
         assert_eq!(means, [-4_000, 4_000]);
         let mut means = columns[6].means.clone();
         means.sort_unstable();
-        assert_eq!((columns[6].response, means), (Response::Square, vec![4_000, 12_000]));
+        assert_eq!((columns[6].response, means), (TeacherResponse::Square, vec![4_000, 12_000]));
     }
 }

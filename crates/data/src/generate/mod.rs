@@ -23,9 +23,9 @@ mod walk;
 
 pub use edges::HOMOPHILY;
 pub use features::{HOPS, INFORMATIVE};
-pub use shape::{KNOWN, Shape, like};
+pub use shape::{GraphShape, KNOWN, like};
 pub use tables::Tables;
-pub use teacher::{Planted, Response, TEACHER_ACCURACY, TrueColumn, Truth};
+pub use teacher::{Planted, TEACHER_ACCURACY, TeacherResponse, TrueColumn, Truth};
 
 use communities::Communities;
 use features::Informative;
@@ -36,7 +36,7 @@ use harmonia_graph::seed::{Purpose, Stream};
 /// A dataset to be: edges, feature rows, labels and the split are made when asked for.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    shape: Shape,
+    shape: GraphShape,
     seed: u64,
     communities: Communities,
     informative: Vec<Informative>,
@@ -46,8 +46,8 @@ impl Generator {
     /// Prepares what everything else is a function of: communities and informative columns, about 6 bytes a node.
     ///
     /// # Errors
-    /// A shape that cannot be generated; see [`Shape::check`].
-    pub fn new(shape: Shape, seed: u64) -> Result<Generator> {
+    /// A shape that cannot be generated; see [`GraphShape::check`].
+    pub fn new(shape: GraphShape, seed: u64) -> Result<Generator> {
         shape.check()?;
         let communities = Communities::new(&shape, seed);
         let informative = Informative::draw(shape.features, shape.classes, seed);
@@ -55,7 +55,7 @@ impl Generator {
     }
 
     /// The sizes.
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &GraphShape {
         &self.shape
     }
 
@@ -76,7 +76,7 @@ impl Generator {
 
     /// Train, validation and test nodes, each by id.
     pub fn split(&self) -> Split {
-        let Shape { nodes, train, valid, test, split_by_id, .. } = self.shape;
+        let GraphShape { nodes, train, valid, test, split_by_id, .. } = self.shape;
         let mut order: Vec<u32> = (0..nodes as u32).collect();
         if !split_by_id {
             Stream::new(self.seed, Purpose::GenerateSplit, 0).rng().shuffle(&mut order);

@@ -1,7 +1,7 @@
 //! Sizes of a generated dataset: those of a known dataset, or a part or a multiple of them.
 //!
 //! Scaling keeps what a model sees of one node (features, classes, mean degree) and changes how many nodes there are.
-//! Invariant: a [`Shape`] that [`Shape::check`] accepts can be generated.
+//! Invariant: a [`GraphShape`] that [`GraphShape::check`] accepts can be generated.
 
 use harmonia_graph::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ const MOST_CLASSES: usize = 1 << 16;
 /// How large a dataset is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shape {
+pub struct GraphShape {
     /// n.
     pub nodes: usize,
     /// Rows of the list of edges; an undirected edge is one row.
@@ -43,15 +43,15 @@ pub struct Shape {
 pub const KNOWN: [&str; 6] = ["ogbn-products", "ogbn-arxiv", "igb-small", "cora", "citeseer", "tolokers"];
 
 /// Sizes of a known dataset; the name in any case.
-pub fn like(name: &str) -> Option<Shape> {
+pub fn like(name: &str) -> Option<GraphShape> {
     let shape = |nodes, edge_rows, features, classes, [train, valid, test]: [usize; 3]| {
         let (directed, split_by_id) = (false, false);
-        Shape { nodes, edge_rows, features, classes, directed, train, valid, test, split_by_id }
+        GraphShape { nodes, edge_rows, features, classes, directed, train, valid, test, split_by_id }
     };
     Some(match name.to_ascii_lowercase().as_str() {
         "ogbn-products" => shape(2_449_029, 61_859_140, 100, 47, [196_615, 39_323, 2_213_091]),
-        "ogbn-arxiv" => Shape { directed: true, ..shape(169_343, 1_166_243, 128, 40, [90_941, 29_799, 48_603]) },
-        "igb-small" => Shape {
+        "ogbn-arxiv" => GraphShape { directed: true, ..shape(169_343, 1_166_243, 128, 40, [90_941, 29_799, 48_603]) },
+        "igb-small" => GraphShape {
             directed: true,
             split_by_id: true,
             ..shape(1_000_000, 12_070_502, 1024, 19, [600_000, 200_000, 200_000])
@@ -63,12 +63,12 @@ pub fn like(name: &str) -> Option<Shape> {
     })
 }
 
-impl Shape {
+impl GraphShape {
     /// The same dataset with `factor` times the nodes, edge rows and split sizes, and not fewer than can be split.
     ///
     /// # Errors
     /// A factor that is not positive, or one that makes the dataset larger than ids can count.
-    pub fn scaled(&self, factor: f64) -> Result<Shape> {
+    pub fn scaled(&self, factor: f64) -> Result<GraphShape> {
         if !(factor.is_finite() && factor > 0.0) {
             return Err(Error::Config(format!("scale {factor}: expected a number above 0, for example 0.1")));
         }
@@ -85,7 +85,7 @@ impl Shape {
         let rest = nodes - train - valid;
         let all = self.train.saturating_add(self.valid).saturating_add(self.test) == self.nodes;
         let test = if all { rest } else { times(self.test, factor).max(1).min(rest) };
-        let shape = Shape { nodes, edge_rows, train, valid, test, ..*self };
+        let shape = GraphShape { nodes, edge_rows, train, valid, test, ..*self };
         shape.check()?;
         Ok(shape)
     }
@@ -96,7 +96,7 @@ impl Shape {
     /// The first size that is too small, too large, or does not fit another.
     pub fn check(&self) -> Result<()> {
         let refused = |what: String| Err(Error::Config(format!("cannot generate this dataset: {what}")));
-        let Shape { nodes, edge_rows, features, classes, .. } = *self;
+        let GraphShape { nodes, edge_rows, features, classes, .. } = *self;
         if !(2..=MOST_CLASSES).contains(&classes) {
             return refused(format!("expected 2 to {MOST_CLASSES} classes, found {classes}"));
         }
@@ -159,12 +159,12 @@ mod tests {
             assert!(cora.scaled(factor).unwrap_err().to_string().contains("above 0"), "{factor}");
         }
         assert!(cora.scaled(1e30).unwrap_err().to_string().contains("nodes"));
-        let refused = |shape: Shape| shape.check().unwrap_err().to_string();
-        assert!(refused(Shape { classes: 1, ..cora }).contains("classes, found 1"));
-        assert!(refused(Shape { nodes: 13, ..cora }).contains("14 to"));
-        assert!(refused(Shape { features: 0, ..cora }).contains("features, found 0"));
-        assert!(refused(Shape { train: 0, ..cora }).contains("0 / 500 / 1000"));
-        assert!(refused(Shape { test: usize::MAX, ..cora }).contains("2708 nodes there are"));
-        assert!(refused(Shape { edge_rows: usize::MAX, ..cora }).contains("edge rows"));
+        let refused = |shape: GraphShape| shape.check().unwrap_err().to_string();
+        assert!(refused(GraphShape { classes: 1, ..cora }).contains("classes, found 1"));
+        assert!(refused(GraphShape { nodes: 13, ..cora }).contains("14 to"));
+        assert!(refused(GraphShape { features: 0, ..cora }).contains("features, found 0"));
+        assert!(refused(GraphShape { train: 0, ..cora }).contains("0 / 500 / 1000"));
+        assert!(refused(GraphShape { test: usize::MAX, ..cora }).contains("2708 nodes there are"));
+        assert!(refused(GraphShape { edge_rows: usize::MAX, ..cora }).contains("edge rows"));
     }
 }

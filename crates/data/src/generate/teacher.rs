@@ -33,7 +33,7 @@ const _: () = assert!(INFORMATIVE.div_ceil(HOPS) <= WIDTH);
 
 /// What the teacher makes of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Response {
+pub enum TeacherResponse {
     /// x
     #[serde(rename = "x")]
     Linear,
@@ -45,16 +45,16 @@ pub enum Response {
     Square,
 }
 
-impl Response {
+impl TeacherResponse {
     /// All of them.
-    pub const ALL: [Response; 3] = [Response::Linear, Response::Tanh, Response::Square];
+    pub const ALL: [TeacherResponse; 3] = [TeacherResponse::Linear, TeacherResponse::Tanh, TeacherResponse::Square];
 
     /// The response at `x`.
     pub fn at(self, x: f64) -> f64 {
         match self {
-            Response::Linear => x,
-            Response::Tanh => (2.0 * x).tanh(),
-            Response::Square => x * x - 1.0,
+            TeacherResponse::Linear => x,
+            TeacherResponse::Tanh => (2.0 * x).tanh(),
+            TeacherResponse::Square => x * x - 1.0,
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct TrueColumn {
     /// The one walk order at which it matters.
     pub hop: usize,
     /// Through which response.
-    pub response: Response,
+    pub response: TeacherResponse,
 }
 
 /// What a model should find: these columns matter, at these hops, and no others.
@@ -111,7 +111,7 @@ impl Group {
 }
 
 /// The teacher's view of one node.
-struct Verdict {
+struct Answer {
     class: u32,
     /// Class by the columns of hop 0 alone.
     local_class: u32,
@@ -128,28 +128,26 @@ impl Generator {
         let entries = self.check_graph(graph)?;
         let nodes = self.shape.nodes;
         let teacher = Teacher { generator: self, groups: self.groups(graph), weights: self.weights() };
-        let verdicts: Vec<Verdict> = (0..nodes)
-            .into_par_iter()
-            .map_init(Workings::default, |workings, i| teacher.verdict(i, workings))
-            .collect();
-        let temperature = temperature(&verdicts);
-        let mut labels: Vec<u32> = (verdicts.par_iter().enumerate())
-            .map_init(Workings::default, |workings, (i, verdict)| {
-                if temperature <= verdict.flips_above { verdict.class } else { teacher.label(i, temperature, workings) }
+        let answers: Vec<Answer> =
+            (0..nodes).into_par_iter().map_init(Workings::default, |workings, i| teacher.answer(i, workings)).collect();
+        let temperature = temperature(&answers);
+        let mut labels: Vec<u32> = (answers.par_iter().enumerate())
+            .map_init(Workings::default, |workings, (i, answer)| {
+                if temperature <= answer.flips_above { answer.class } else { teacher.label(i, temperature, workings) }
             })
             .collect();
         teacher.let_every_class_occur(&mut labels);
 
         let share = |count: usize| count as f64 / nodes as f64;
-        let right = |class: fn(&Verdict) -> u32| {
-            share(verdicts.iter().zip(&labels).filter(|&(verdict, &label)| class(verdict) == label).count())
+        let right = |class: fn(&Answer) -> u32| {
+            share(answers.iter().zip(&labels).filter(|&(answer, &label)| class(answer) == label).count())
         };
         let column = |&Informative { feature, hop, response, .. }: &Informative| TrueColumn { feature, hop, response };
         Ok(Planted {
             truth: Truth { columns: self.informative.iter().map(column).collect() },
             temperature,
-            teacher_accuracy: right(|verdict| verdict.class),
-            local_accuracy: right(|verdict| verdict.local_class),
+            teacher_accuracy: right(|answer| answer.class),
+            local_accuracy: right(|answer| answer.local_class),
             majority_share: share(counts(&labels, self.shape.classes).into_iter().max().unwrap_or(0)),
             duplicate_share: 1.0 - graph.directed_edges() as f64 / entries.max(1) as f64,
             labels,
@@ -229,8 +227,8 @@ impl Generator {
 }
 
 /// The temperature that leaves the teacher right on the share of nodes it should be right on.
-fn temperature(verdicts: &[Verdict]) -> f64 {
-    let mut flips: Vec<f64> = verdicts.iter().map(|verdict| verdict.flips_above).collect();
+fn temperature(answers: &[Answer]) -> f64 {
+    let mut flips: Vec<f64> = answers.iter().map(|answer| answer.flips_above).collect();
     let wrong = ((1.0 - TEACHER_ACCURACY) * flips.len() as f64) as usize;
     if wrong >= flips.len() {
         return 0.0;
@@ -292,7 +290,7 @@ impl Teacher<'_> {
         workings.gumbels.extend(numbers.flat_map(|(a, b)| [a, b]).take(classes as usize).map(gumbel));
     }
 
-    fn verdict(&self, i: usize, workings: &mut Workings) -> Verdict {
+    fn answer(&self, i: usize, workings: &mut Workings) -> Answer {
         self.score(i, workings);
         self.draw(i, workings);
         let Workings { row, scores, gumbels } = workings;
@@ -305,7 +303,7 @@ impl Teacher<'_> {
             .filter(|(_, other_gumbel)| **other_gumbel > gumbel)
             .map(|(other, other_gumbel)| (score - other) / (*other_gumbel - gumbel))
             .fold(f64::INFINITY, f64::min);
-        Verdict { class: class as u32, local_class: local_class as u32, flips_above }
+        Answer { class: class as u32, local_class: local_class as u32, flips_above }
     }
 
     fn label(&self, i: usize, temperature: f64, workings: &mut Workings) -> u32 {

@@ -53,7 +53,7 @@ fn the_teacher_needs_the_graph_and_every_class_occurs() {
 fn labels_are_those_of_the_definition() {
     for (name, scale) in [("cora", 0.3), ("ogbn-arxiv", 0.01), ("tolokers", 0.02)] {
         let generator = generator(name, scale, 6);
-        let Shape { nodes, features, classes, .. } = *generator.shape();
+        let GraphShape { nodes, features, classes, .. } = *generator.shape();
         let graph = Graph::from_edges(nodes, &generator.edges(), None, generator.direction()).unwrap();
         let planted = generator.labels(&graph).unwrap();
         let walk = Transition::new(&graph, Walk::default());
@@ -190,7 +190,7 @@ proptest! {
         nodes in 0usize..300, edge_rows in 0usize..2000, features in 0usize..40, classes in 0usize..30,
         directed: bool, split_by_id: bool, train in 0usize..100, valid in 0usize..100, test in 0usize..100, seed: u64,
     ) {
-        let shape = Shape { nodes, edge_rows, features, classes, directed, train, valid, test, split_by_id };
+        let shape = GraphShape { nodes, edge_rows, features, classes, directed, train, valid, test, split_by_id };
         if let Ok(generator) = Generator::new(shape, seed) {
             let planted = planted(&generator);
             prop_assert!((0..classes as u32).all(|class| planted.labels.contains(&class)));
