@@ -1,0 +1,110 @@
+//! `harmonia explain`: one prediction as its terms, or what the model does over many.
+
+mod global;
+mod local;
+
+use super::reading::{Centre, RunArgument};
+use crate::runs::TrainedRun;
+use clap::{Args, ValueEnum};
+use harmonia_graph::error::Result;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  harmonia explain runs/cora-1 --node 42
+      what speaks for the predicted class of node 42, by feature
+  harmonia explain runs/cora-1 --node 42 --by node,hop --top 20
+      by source node and walk length
+  harmonia explain runs/cora-1 --node 42 --class Theory --versus Neural_Networks
+      why one class and not the other
+  harmonia explain runs/mutag-1 --graph 7 --by node,feature
+      terms of one graph
+  harmonia explain runs/cora-1 --global
+      importances, signed effects, hop profiles, routing; with several seeds, how well they agree";
+
+/// A key that terms are added up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Key {
+    /// Column of X
+    Feature,
+    /// Source node
+    Node,
+    /// Walk length
+    Hop,
+}
+
+/// Units to measure on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Training units
+    Train,
+    /// Validation units
+    #[value(alias = "validation")]
+    Valid,
+    /// Test units
+    Test,
+    /// All units
+    All,
+}
+
+impl Part {
+    pub fn units(self, run: &TrainedRun) -> Vec<u32> {
+        let split = &run.dataset.split;
+        match self {
+            Part::Train => split.train.clone(),
+            Part::Valid => split.valid.clone(),
+            Part::Test => split.test.clone(),
+            Part::All => (0..run.dataset.units() as u32).collect(),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Train => "train",
+            Part::Valid => "validation",
+            Part::Test => "test",
+            Part::All => "all",
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("target").args(["node", "graph", "global"]).required(true)))]
+pub struct Arguments {
+    #[command(flatten)]
+    run: RunArgument,
+    /// Node to explain: its name, or its number in the source of the data
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Graph to explain, by its number
+    #[arg(long, value_name = "NUMBER")]
+    graph: Option<usize>,
+    /// What the model does over a whole split
+    #[arg(long)]
+    global: bool,
+    /// Class to explain, by name or number [default: the predicted one; of a binary task, class 1, which its one logit
+    /// speaks for]
+    #[arg(long, value_name = "NAME", conflicts_with = "global", allow_hyphen_values = true)]
+    class: Option<String>,
+    /// Explain the difference to this class
+    #[arg(long, value_name = "NAME", conflicts_with = "global", allow_hyphen_values = true)]
+    versus: Option<String>,
+    /// What terms are added up by; any of the three, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "feature", conflicts_with = "global")]
+    by: Vec<Key>,
+    /// Largest terms to list; the others are added up as the rest. 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// What is taken off every response before terms are formed
+    #[arg(long, value_enum, default_value_t = Centre::Mean)]
+    centre: Centre,
+    /// --global: units to measure on
+    #[arg(long, value_enum, default_value_t = Part::Test, conflicts_with_all = ["node", "graph"])]
+    split: Part,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    arguments.run.with(|| if arguments.global { global::run(arguments) } else { local::run(arguments) })
+}
