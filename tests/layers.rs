@@ -75,6 +75,23 @@ fn the_engine_knows_neither_formats_nor_commands() {
 }
 
 #[test]
+fn the_library_alone_brings_no_formats_and_no_commands() {
+    let tree = |more: &[&str]| {
+        let mut cargo = std::process::Command::new(env!("CARGO"));
+        cargo.args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}"]).args(more);
+        let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.split(' ').next().unwrap_or("").to_string()).collect::<BTreeSet<_>>()
+    };
+    let (alone, whole) = (tree(&["--no-default-features"]), tree(&[]));
+    for name in ["clap", "ureq", "parquet", "zip", "tar", "indicatif", "toml", "harmonia-data"] {
+        assert!(!alone.contains(name) && whole.contains(name), "{name}");
+    }
+    assert!(2 * alone.len() < whole.len(), "{} of {} crates", alone.len(), whole.len());
+}
+
+#[test]
 fn an_upward_import_would_be_found() {
     let order = &["low", "high"];
     let find = |module: &str, depth, text| violations(module, depth, text, order);
