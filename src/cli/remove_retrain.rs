@@ -6,6 +6,7 @@ use super::reading::{RunArgument, table};
 use super::{say, voice};
 use crate::cli::signals;
 use crate::loss::metrics::{mean, standard_deviation};
+use crate::loss::{Objective, ScoreKind};
 use crate::studies::remove_retrain::{Removal, Which, remove_retrain};
 use clap::Args;
 use harmonia_graph::error::{Error, Result};
@@ -36,8 +37,19 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What is shown: key, name, factor.
-const SHOWN: [(&str, &str); 2] = [("accuracy", "accuracy"), ("roc_auc", "ROC-AUC")];
+/// The two scores that are shown: of classes accuracy and ROC-AUC, of numbers R2 and RMSE.
+fn shown(found: &[Removal]) -> [&'static ScoreKind; 2] {
+    let is_regression = found.first().is_some_and(|removal| removal.full.names().any(|name| name == "r2"));
+    match is_regression {
+        true => ["r2", "rmse"].map(|name| Objective::Squared.score_kind(name)),
+        false => ["accuracy", "roc_auc"].map(|name| Objective::Softmax.score_kind(name)),
+    }
+}
+
+/// What a score is multiplied by to be shown.
+fn factor(kind: &ScoreKind) -> f64 {
+    if kind.percent { 100.0 } else { 1.0 }
+}
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| {
@@ -84,13 +96,18 @@ fn changes(found: &[Removal], which: Which, score: &str) -> Vec<f64> {
 }
 
 fn text_table(found: &[Removal]) -> String {
-    let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.2}", 100.0 * value));
+    let shown = shown(found);
+    let text =
+        |kind: &ScoreKind, value: Option<f64>| value.map_or("-".into(), |value| format!("{:.2}", factor(kind) * value));
     let mut header = vec!["removed".to_string(), "features".into()];
-    SHOWN.iter().for_each(|(_, name)| header.extend([format!("{name} %"), "change".into()]));
+    for kind in shown {
+        let unit = if kind.percent { " %" } else { "" };
+        header.extend([format!("{}{unit}", kind.label), "change".into()]);
+    }
     let mut full = vec!["nothing".to_string(), "0".into()];
-    for (key, _) in SHOWN {
-        let of_full = found.iter().filter(|removal| removal.which == Which::Top).filter_map(|r| r.full.get(key));
-        full.extend([percent(mean(of_full)), String::new()]);
+    for kind in shown {
+        let of_full = found.iter().filter(|removal| removal.which == Which::Top).filter_map(|r| r.full.get(kind.name));
+        full.extend([text(kind, mean(of_full)), String::new()]);
     }
     let mut rows = vec![header, full];
     for which in Which::ALL {
@@ -98,11 +115,11 @@ fn text_table(found: &[Removal]) -> String {
         let count = these.peek().map_or(0, |removal| removal.removed.len());
         let mut row = vec![which.name().to_string(), count.to_string()];
         let these: Vec<&Removal> = these.collect();
-        for (key, _) in SHOWN {
-            row.push(percent(mean(these.iter().filter_map(|removal| removal.test.get(key)))));
-            let changes = changes(found, which, key);
-            let spread = standard_deviation(&changes).map_or(String::new(), |std| format!(" ± {:.2}", 100.0 * std));
-            row.push(mean(changes).map_or("-".into(), |mean| format!("{:+.2}{spread}", 100.0 * mean)));
+        for kind in shown {
+            row.push(text(kind, mean(these.iter().filter_map(|removal| removal.test.get(kind.name)))));
+            let (changes, factor) = (changes(found, which, kind.name), factor(kind));
+            let spread = standard_deviation(&changes).map_or(String::new(), |std| format!(" ± {:.2}", factor * std));
+            row.push(mean(changes).map_or("-".into(), |mean| format!("{:+.2}{spread}", factor * mean)));
         }
         rows.push(row);
     }
@@ -111,9 +128,12 @@ fn text_table(found: &[Removal]) -> String {
 
 fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
     let change = |which: Which| {
-        let scores = SHOWN.map(|(key, _)| {
-            let changes = changes(found, which, key);
-            (key.to_string(), json!({ "mean": mean(changes.iter().copied()), "std": standard_deviation(&changes) }))
+        let scores = shown(found).map(|kind| {
+            let changes = changes(found, which, kind.name);
+            (
+                kind.name.to_string(),
+                json!({ "mean": mean(changes.iter().copied()), "std": standard_deviation(&changes) }),
+            )
         });
         (which.name().to_string(), scores.into_iter().collect::<serde_json::Map<_, _>>().into())
     };
@@ -125,10 +145,12 @@ fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
     })
 }
 
-/// Bars of the change of accuracy, one per kind of removal, with a dot per seed.
+/// Bars of the change of the first score, one per kind of removal, with a dot per seed.
 fn svg(dataset: &str, found: &[Removal], fraction: f64) -> String {
     let (width, height, left, top) = (520.0, 280.0, 64.0, 44.0);
-    let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(found, which, "accuracy"))).into();
+    let kind = shown(found)[0];
+    // R2 is drawn in hundredths, as a share is.
+    let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(found, which, kind.name))).into();
     let values = || all.iter().flat_map(|(_, changes)| changes.iter().map(|change| 100.0 * change));
     let low = values().fold(-1.0f64, f64::min);
     let high = values().fold(1.0f64, f64::max);
@@ -137,7 +159,8 @@ fn svg(dataset: &str, found: &[Removal], fraction: f64) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"{left}\" y=\"22\" font-size=\"14\">{escaped}: change of test accuracy without {:.0} % of the features</text>\n",
+         <text x=\"{left}\" y=\"22\" font-size=\"14\">{escaped}: change of test {} without {:.0} % of the features</text>\n",
+        if kind.percent { kind.label.to_string() } else { format!("{} x 100", kind.label) },
         100.0 * fraction
     );
     for value in [low, 0.0, high] {
