@@ -138,60 +138,54 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     let [mut first, mut second] = [(); 2].map(|()| device.zeros(layout.len()).unwrap());
     let step = AdamStep { learning_rate: 1e-9, weight_decay: 0.0, decoupled: true, step: 1, gradient_scale: 1.0 };
 
-    let matrix = 4 * NODES * FEATURES;
-    let hops = (a.hops - 1) * (dataset.graph.directed_edges() * (4 * FEATURES + 4) + 2 * matrix);
-    let rows = 4 * NODES * CLASSES;
-    let mut time = |op: &str, pass: &str, bytes: usize, work: &mut dyn FnMut()| {
-        let mut group = criterion.benchmark_group(op);
-        group.throughput(Throughput::Bytes(bytes as u64)).sample_size(10);
-        group.bench_function(format!("{pass}/{name}"), |bencher| {
+    let mut timed = Vec::new();
+    let mut time = |op: Op, work: &mut dyn FnMut()| {
+        let mut group = criterion.benchmark_group(op.name());
+        let bytes = bytes(Plan::DIRECT, &dataset, &layout, |other| other == op);
+        group.throughput(Throughput::Bytes(bytes)).sample_size(10);
+        group.bench_function(name, |bencher| {
             bencher.iter_custom(|iterations| timer(&mut || (0..iterations).for_each(|_| work())));
         });
         group.finish();
+        timed.push(op);
     };
-    let router = 4 * (FEATURES * a.embedding + 2 * a.embedding * a.experts);
-    time("route", "forward", router, &mut || device.route_forward(&mut routing, &parameters, None, &layout).unwrap());
-    let weights = 8 * a.hops * FEATURES;
-    time("hop_weights", "forward", weights, &mut || {
-        device.hop_weights_forward(&mut theta, &parameters, &layout).unwrap();
-    });
-    time("monb", "forward", 2 * matrix, &mut || {
+    time(Op::Clear, &mut || device.clear(&mut gradient).unwrap());
+    time(Op::RouteForward, &mut || device.route_forward(&mut routing, &parameters, None, &layout).unwrap());
+    time(Op::HopWeightsForward, &mut || device.hop_weights_forward(&mut theta, &parameters, &layout).unwrap());
+    time(Op::MonbForward, &mut || {
         device.monb_forward(&mut responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
-    let Responses::Dense(found) = &responses else { panic!("the direct plan is dense") };
-    time("propagate", "forward", hops, &mut || {
-        device.propagate_forward(&mut state, found, &theta, &inputs).unwrap();
-    });
-    time("readout", "forward", matrix + rows, &mut || {
+    let Responses::Dense(dense) = &responses else { panic!("the direct plan is dense") };
+    time(Op::PropagateForward, &mut || device.propagate_forward(&mut state, dense, &theta, &inputs).unwrap());
+    time(Op::ReadoutForward, &mut || {
         device.readout_forward(&mut logits, &state, &parameters, &inputs, &layout).unwrap();
     });
-    time("loss", "both", 2 * rows, &mut || {
+    time(Op::Loss, &mut || {
         device.loss(&mut d_logits, &logits, &inputs).unwrap();
     });
-    time("readout", "backward", 2 * matrix + rows, &mut || {
+    time(Op::ReadoutBackward, &mut || {
         device.readout_backward(&mut gradient, &mut state, &d_logits, &parameters, &inputs, &layout).unwrap();
     });
-    time("propagate", "backward", hops, &mut || {
-        device.propagate_backward(&mut state, &mut d_theta, found, &theta, &inputs).unwrap();
+    time(Op::PropagateBackward, &mut || {
+        device.propagate_backward(&mut state, &mut d_theta, dense, &theta, &inputs).unwrap();
     });
-    time("hop_weights", "backward", 2 * weights, &mut || {
+    time(Op::HopWeightsBackward, &mut || {
         device.hop_weights_backward(&mut gradient, &d_theta, &theta, &parameters, &layout).unwrap();
     });
     let d_responses = Responses::Dense(state);
-    time("monb", "backward", 2 * matrix, &mut || {
+    time(Op::MonbBackward, &mut || {
         let (g, d) = (&mut gradient, &mut d_gates);
         device.monb_backward(g, d, &d_responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
-    time("route", "backward", 2 * router, &mut || {
+    time(Op::RouteBackward, &mut || {
         device.route_backward(&mut gradient, &d_gates, &routing, &parameters, None, &layout).unwrap();
     });
     device.clear(&mut gradient).unwrap();
-    time("adam", "step", 28 * layout.len(), &mut || {
-        device.adam(&mut parameters, &mut first, &mut second, &gradient, step).unwrap();
-    });
-    time("norm", "norm", 4 * layout.len(), &mut || {
+    time(Op::Norm, &mut || {
         device.norm(&gradient).unwrap();
     });
+    time(Op::Adam, &mut || device.adam(&mut parameters, &mut first, &mut second, &gradient, step).unwrap());
+    assert!(timed.into_iter().eq(Op::of_step(Plan::DIRECT)), "an op of the step is not timed");
 }
 
 /// One whole training step (forward, loss, backward) by every plan, on continuous features and on a bag of words.

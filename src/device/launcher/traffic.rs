@@ -17,8 +17,9 @@ use super::monb::{Chunks, Sizes, Variant, global_workspace};
 use super::propagate::{BACKWARD, FORWARD, Kernels, row_blocks};
 use super::{Blocks, THREADS, abi, reduce, stretches};
 use crate::architecture::{Architecture, Layout};
-use crate::config::{Monb, States};
-use crate::plan::{Plan, Space};
+use crate::config::States;
+use crate::device::Op;
+use crate::plan::Plan;
 
 /// Bytes of a float, and of an index.
 const F: f64 = 4.0;
@@ -102,60 +103,10 @@ pub struct Work {
     pub bytes: Bytes,
 }
 
-/// One training step in the order of first launches: gradient cleared, forward, loss, backward, norm, Adam.
+/// One training step, op by op, in the order of first launches.
 pub fn step(problem: &Problem) -> Vec<Work> {
-    let a = &problem.layout.architecture;
-    let [n, d, t, outputs] = [problem.nodes, a.features, a.hops, a.outputs].map(|size| size as f64);
-    let parameters = problem.layout.len() as f64;
     let mut step = StepTraffic { problem, work: Vec::new() };
-    step.add("memset", parameters, 0.0, Bytes::extra(F * parameters));
-    step.route_forward();
-    step.add("hop_weights_forward", t * d, 5.0 * t * d, Bytes::streamed(2.0 * F * t * d));
-    match problem.plan.monb {
-        Monb::Direct => {
-            step.fold();
-            step.monb_forward();
-        }
-        Monb::Knots => step.knots_forward(),
-    }
-    match problem.plan.space {
-        Space::Features => {
-            step.propagate(false);
-            step.add("readout_bias", n * outputs, 0.0, Bytes::streamed(F * (n + 1.0) * outputs));
-            step.gemm("gemm logits += H Wo", n * outputs, [n * d, d * outputs, 2.0 * n * outputs]);
-        }
-        Space::Classes => {
-            step.project_forward();
-            step.walk_forward();
-        }
-    }
-    step.loss();
-    step.column_sums(problem.nodes as u64, a.outputs);
-    match problem.plan.space {
-        Space::Features => {
-            step.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
-            step.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
-            step.propagate(true);
-        }
-        Space::Classes => {
-            step.walk_backward();
-            step.project_backward();
-        }
-    }
-    step.add("hop_weights_backward", t * d, 9.0 * t * d, Bytes::streamed(5.0 * F * t * d));
-    match problem.plan.monb {
-        Monb::Direct => {
-            step.fold();
-            step.monb_backward();
-        }
-        Monb::Knots => step.knots_backward(),
-    }
-    step.route_backward();
-    let (blocks, _) = stretches(problem.layout.len() as u64, 1 << 12, 1 << 10);
-    let bytes = Bytes::streamed(F * parameters + 8.0 * blocks as f64);
-    step.add("square_sums", parameters, 2.0 * parameters, bytes);
-    step.total(blocks);
-    step.add("adam", parameters, 17.0 * parameters, Bytes::streamed(7.0 * F * parameters));
+    Op::of_step(problem.plan).for_each(|op| step.op(op));
     step.work
 }
 
@@ -176,6 +127,51 @@ impl StepTraffic<'_> {
                 work.bytes = work.bytes + bytes;
             }
             None => self.work.push(Work { kernel, launches: 1, elements, flops, bytes }),
+        }
+    }
+
+    /// The launches of one op.
+    fn op(&mut self, op: Op) {
+        let a = self.architecture();
+        let [n, d, t, outputs] = [self.problem.nodes, a.features, a.hops, a.outputs].map(|size| size as f64);
+        let parameters = self.problem.layout.len() as f64;
+        match op {
+            Op::Clear => self.add("memset", parameters, 0.0, Bytes::extra(F * parameters)),
+            Op::RouteForward => self.route_forward(),
+            Op::HopWeightsForward => {
+                self.add("hop_weights_forward", t * d, 5.0 * t * d, Bytes::streamed(2.0 * F * t * d));
+            }
+            Op::MonbForward => self.monb_forward(),
+            // The host compiles.
+            Op::KnotsCompile => {}
+            Op::KnotsForward => self.knots_forward(),
+            Op::ProjectForward => self.project_forward(),
+            Op::WalkForward => self.walk_forward(),
+            Op::PropagateForward => self.propagate(false),
+            Op::ReadoutForward => {
+                self.add("readout_bias", n * outputs, 0.0, Bytes::streamed(F * (n + 1.0) * outputs));
+                self.gemm("gemm logits += H Wo", n * outputs, [n * d, d * outputs, 2.0 * n * outputs]);
+            }
+            Op::Loss => self.loss(),
+            Op::WalkBackward => {
+                self.bias_backward();
+                self.walk_backward();
+            }
+            Op::ProjectBackward => self.project_backward(),
+            Op::ReadoutBackward => {
+                self.bias_backward();
+                self.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
+                self.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
+            }
+            Op::PropagateBackward => self.propagate(true),
+            Op::HopWeightsBackward => {
+                self.add("hop_weights_backward", t * d, 9.0 * t * d, Bytes::streamed(5.0 * F * t * d));
+            }
+            Op::MonbBackward => self.monb_backward(),
+            Op::KnotsBackward => self.knots_backward(),
+            Op::RouteBackward => self.route_backward(),
+            Op::Norm => self.norm(),
+            Op::Adam => self.add("adam", parameters, 17.0 * parameters, Bytes::streamed(7.0 * F * parameters)),
         }
     }
 
@@ -227,6 +223,7 @@ impl StepTraffic<'_> {
     }
 
     fn monb_forward(&mut self) {
+        self.fold();
         let (a, sizes) = (self.architecture(), Sizes::new(&self.problem.layout));
         let variant = Variant::of(a, None);
         let elements = (self.problem.nodes * a.features) as f64;
@@ -237,6 +234,7 @@ impl StepTraffic<'_> {
     }
 
     fn monb_backward(&mut self) {
+        self.fold();
         let a = self.architecture();
         let sizes = Sizes::new(&self.problem.layout);
         let variant = Variant::of(a, None);
@@ -341,7 +339,19 @@ impl StepTraffic<'_> {
         self.total(blocks);
     }
 
-    /// Sum of a double a block.
+    fn bias_backward(&mut self) {
+        self.column_sums(self.problem.nodes as u64, self.architecture().outputs);
+    }
+
+    fn norm(&mut self) {
+        let parameters = self.problem.layout.len() as f64;
+        let (blocks, _) = stretches(self.problem.layout.len() as u64, 1 << 12, 1 << 10);
+        let bytes = Bytes::streamed(F * parameters + 8.0 * blocks as f64);
+        self.add("square_sums", parameters, 2.0 * parameters, bytes);
+        self.total(blocks);
+    }
+
+    /// Sum of one double per block.
     fn total(&mut self, blocks: u64) {
         self.add("total", blocks as f64, blocks as f64, Bytes::streamed(8.0 * (blocks as f64 + 1.0)));
     }
