@@ -151,7 +151,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     };
     time(Op::Clear, &mut || device.clear(&mut gradient).unwrap());
     time(Op::RouteForward, &mut || device.route_forward(&mut routing, &parameters, None, &layout).unwrap());
-    time(Op::HopWeightsForward, &mut || device.hop_weights_forward(&mut theta, &parameters, &layout).unwrap());
+    time(Op::HopWeightsForward, &mut || device.hop_weights_forward(&mut theta, &parameters, None, &layout).unwrap());
     time(Op::MonbForward, &mut || {
         device.monb_forward(&mut responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
@@ -170,7 +170,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.propagate_backward(&mut state, &mut d_theta, dense, &theta, &inputs).unwrap();
     });
     time(Op::HopWeightsBackward, &mut || {
-        device.hop_weights_backward(&mut gradient, &d_theta, &theta, &parameters, &layout).unwrap();
+        device.hop_weights_backward(&mut gradient, &d_theta, &theta, &parameters, None, &layout).unwrap();
     });
     let d_responses = Responses::Dense(state);
     time(Op::MonbBackward, &mut || {
@@ -184,7 +184,8 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     time(Op::Norm, &mut || {
         device.norm(&gradient).unwrap();
     });
-    time(Op::Adam, &mut || device.adam(&mut parameters, &mut first, &mut second, &gradient, step).unwrap());
+    let all = 0..layout.len();
+    time(Op::Adam, &mut || device.adam(&mut parameters, &mut first, &mut second, &gradient, &all, step).unwrap());
     assert!(timed.into_iter().eq(Op::of_step(Plan::DIRECT)), "an op of the step is not timed");
 }
 

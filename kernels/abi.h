@@ -85,12 +85,18 @@ typedef struct RouteBackward {
 } RouteBackward;
 
 /* hop_weights.cu */
+#define HARMONIA_HOPS_SIMPLEX 0u  /* theta = alpha^2, normalised */
+#define HARMONIA_HOPS_ABSOLUTE 1u /* theta = |alpha|, normalised */
+#define HARMONIA_HOPS_SIGNED 2u   /* theta = alpha over the sum of |alpha| */
+#define HARMONIA_HOPS_FREE 3u     /* theta = alpha, or U alpha */
+
 typedef struct HopWeightsForward {
     float* hop_weights;      /* T x d */
     const float* hop_logits; /* T x d */
+    const float* basis;      /* U, T x T, or null */
     uint32_t features;
     uint32_t hops;
-    uint32_t free_weights;   /* theta = alpha */
+    uint32_t kind;           /* HARMONIA_HOPS_... */
 } HopWeightsForward;
 
 typedef struct HopWeightsBackward {
@@ -98,9 +104,10 @@ typedef struct HopWeightsBackward {
     const float* d_hop_weights; /* T x d */
     const float* hop_weights;   /* T x d */
     const float* hop_logits;    /* T x d */
+    const float* basis;         /* U, T x T, or null */
     uint32_t features;
     uint32_t hops;
-    uint32_t free_weights;
+    uint32_t kind;
 } HopWeightsBackward;
 
 /* monb.cu. The hidden layers of expert c start at parameters + c * expert_size: weight (out x in), bias, next layer. */

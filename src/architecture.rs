@@ -14,6 +14,12 @@ pub enum HopWeights {
     /// theta = (alpha^2 + 1e-8), normalised over walk lengths: non-negative, summing to one.
     #[default]
     Simplex,
+    /// The same set of weights by theta = |alpha|, normalised: its slope does not vanish where a weight is zero, so that an
+    /// optimizer can leave that place again.
+    Absolute,
+    /// theta = alpha, normalised so that the |theta| sum to one: a difference of two sets of weights. Lengths may count
+    /// against a class, and the size of theta is still fixed, so that responses have a scale.
+    Signed,
     /// theta = alpha (the paper's ablation).
     Free,
 }
@@ -136,6 +142,9 @@ pub struct Layout {
     pub readout_weight: Range<usize>,
     /// beta: L.
     pub readout_bias: Range<usize>,
+    /// Training only: the basis U (T x T) that free hop weights are learned in, theta = U alpha. A model that is saved has
+    /// theta itself.
+    pub hop_basis: Option<Vec<f64>>,
     tensors: Vec<Tensor>,
 }
 
@@ -184,6 +193,7 @@ impl Layout {
             hop_logits,
             readout_weight,
             readout_bias,
+            hop_basis: None,
             tensors,
         })
     }

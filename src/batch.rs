@@ -7,6 +7,8 @@ use crate::loss::{Objective, TargetScaling, Targets};
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::graph::{NodeWeights, Transition, Walk};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How the responses of nodes reach the logits.
@@ -67,6 +69,10 @@ impl Batch {
 pub struct Batches<'a> {
     /// The source.
     pub dataset: &'a Dataset,
+    /// X of the nodes that batches are cut out of: those of the dataset, or merged.
+    features: Arc<Features>,
+    /// First of these nodes of each graph and the end.
+    graph_ptr: Cow<'a, [usize]>,
     reach: Reach,
     objective: Objective,
     scaling: Option<TargetScaling>,
@@ -93,7 +99,42 @@ impl<'a> Batches<'a> {
 
     /// Batches that reach logits in a way derived before.
     pub fn with(dataset: &'a Dataset, reach: Reach) -> Self {
-        Batches { dataset, reach, objective: Objective::of(&dataset.labels), scaling: None }
+        Batches {
+            dataset,
+            features: Arc::clone(&dataset.features),
+            graph_ptr: Cow::Borrowed(&dataset.graph_ptr),
+            reach,
+            objective: Objective::of(&dataset.labels),
+            scaling: None,
+        }
+    }
+
+    /// With weights in advance, nodes of a graph that have the same features need not be told apart: one of them stands for
+    /// all and weighs what they weigh together. Exact up to rounding; of batches that walk, nothing is merged.
+    pub fn merged(self) -> Self {
+        let Reach::Weights(weights) = &self.reach else { return self };
+        let (mut kept, mut sums) = (Vec::new(), Vec::new());
+        let mut graph_ptr = vec![0];
+        let hops = weights.hops();
+        for nodes in self.graph_ptr.windows(2).map(|pair| pair[0]..pair[1]) {
+            let mut places = HashMap::new();
+            for node in nodes {
+                let place = *places.entry(self.features.row_key(node)).or_insert_with(|| {
+                    kept.push(node..node + 1);
+                    sums.resize(kept.len() * hops, 0.0);
+                    kept.len() - 1
+                });
+                let from = &weights.values()[node * hops..][..hops];
+                sums[place * hops..][..hops].iter_mut().zip(from).for_each(|(sum, weight)| *sum += weight);
+            }
+            graph_ptr.push(kept.len());
+        }
+        Batches {
+            features: Arc::new(self.features.rows(&kept)),
+            graph_ptr: graph_ptr.into(),
+            reach: Reach::Weights(Arc::new(NodeWeights::given(hops, sums))),
+            ..self
+        }
     }
 
     /// For another loss than the labels suggest, and numbers standardised.
@@ -104,7 +145,7 @@ impl<'a> Batches<'a> {
     /// The whole dataset with `units` as targets.
     pub fn whole(&self, units: &[u32]) -> Batch {
         let targets = units.iter().map(|&unit| (unit, unit)).collect();
-        self.batch(self.reach.clone(), Arc::clone(&self.dataset.features), self.dataset.graph_ptr.clone(), targets)
+        self.batch(self.reach.clone(), Arc::clone(&self.features), self.graph_ptr.to_vec(), targets)
     }
 
     /// The graphs that hold `units` (in order of first appearance), with `units` as targets.
@@ -118,7 +159,7 @@ impl<'a> Batches<'a> {
         let mut targets = Vec::with_capacity(units.len());
         for &unit in units {
             let graph = self.dataset.graph_of(unit as usize);
-            let nodes = self.dataset.graph_nodes(graph);
+            let nodes = self.graph_ptr[graph]..self.graph_ptr[graph + 1];
             if first_row[graph] == ABSENT {
                 let start = graph_ptr.last().copied().unwrap_or(0);
                 first_row[graph] = if self.dataset.level == Level::Node { start } else { ranges.len() };
@@ -132,7 +173,7 @@ impl<'a> Batches<'a> {
             Reach::Walk(transition) => Reach::Walk(Arc::new(transition.blocks(&ranges))),
             Reach::Weights(weights) => Reach::Weights(Arc::new(weights.rows(&ranges))),
         };
-        let features = Arc::new(self.dataset.features.rows(&ranges));
+        let features = Arc::new(self.features.rows(&ranges));
         self.batch(reach, features, graph_ptr, targets)
     }
 
@@ -150,6 +191,23 @@ mod tests {
     use super::*;
     use harmonia_graph::dataset::Labels;
     use harmonia_graph::graph::{Direction, Graph, Split};
+
+    #[test]
+    fn nodes_with_the_same_features_are_merged_with_their_weights() {
+        // Two graphs: a path 0-1-2 with a, b, a, and the pair 3-4 with b, b.
+        let graph = Graph::from_edges(5, &[(0, 1), (1, 2), (3, 4)], None, Direction::Undirected).unwrap();
+        let features = Features::new(5, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]).unwrap();
+        let labels = Labels::Classes { ids: vec![0, 1], classes: 2 };
+        let split = Split { train: vec![0, 1], ..Split::default() };
+        let dataset = Dataset::new("t", graph, vec![0, 3, 5], features, labels, Level::Graph, split).unwrap();
+        let plan = Plan { space: Space::Classes, ..Plan::DIRECT };
+        let batch = Batches::planned(&dataset, Walk::default(), plan, 2).merged().holding(&[1, 0]);
+        assert_eq!(*batch.features.dense(), [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(batch.graph_ptr, [0, 1, 3]);
+        let Reach::Weights(weights) = &batch.reach else { panic!("nothing walks") };
+        // v_1 of the path: 1/2 at its ends, 2 in the middle; of the pair 1 and 1.
+        assert_eq!(weights.values(), [2.0, 2.0, 2.0, 1.0, 1.0, 2.0]);
+    }
 
     #[test]
     fn a_batch_of_graphs_keeps_rows_labels_and_features_together() {

@@ -64,7 +64,7 @@ pub struct Model {
     pub embedding: usize,
     /// T, walk lengths 0..T-1.
     pub hops: usize,
-    /// `simplex` or `free`.
+    /// `simplex`, `absolute` (the same weights, learned otherwise), `signed` or `free`.
     pub hop_weights: HopWeights,
 }
 
@@ -101,6 +101,17 @@ impl Default for Initialisation {
     fn default() -> Self {
         Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3 }
     }
+}
+
+/// The coordinates free hop weights are learned in. Saved models and explanations have the weights themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HopBasis {
+    /// The weight of each walk length.
+    #[default]
+    Plain,
+    /// Combinations of walk lengths that do not resemble each other on the dataset at hand.
+    Orthogonal,
 }
 
 /// Which update rule.
@@ -165,6 +176,13 @@ pub struct Train {
     pub learning_rate: f64,
     /// Weight decay on every parameter.
     pub weight_decay: f64,
+    /// Factor on the learning rate of hop weights.
+    pub hop_rate: f64,
+    /// Factor on the learning rate of the readout's weights; 0: one over the mean number of nodes that it sums over, so
+    /// that a step moves the logits of graphs of any size alike.
+    pub readout_rate: f64,
+    /// `plain` or `orthogonal`: what free hop weights are learned in.
+    pub hop_basis: HopBasis,
     /// `constant` or `cosine`.
     pub schedule: Schedule,
     /// Where the cosine ends.
@@ -319,6 +337,9 @@ impl Default for Config {
                 optimizer: Optimizer::AdamW,
                 learning_rate: 1e-3,
                 weight_decay: 1e-4,
+                hop_rate: 1.0,
+                readout_rate: 1.0,
+                hop_basis: HopBasis::Plain,
                 schedule: Schedule::Constant,
                 final_learning_rate: 1e-6,
                 clip_norm: 0.0,
@@ -382,6 +403,8 @@ impl Config {
             ("train.final_learning_rate", t.final_learning_rate),
             ("train.weight_decay", t.weight_decay),
             ("train.clip_norm", t.clip_norm),
+            ("train.hop_rate", t.hop_rate),
+            ("train.readout_rate", t.readout_rate),
             ("init.readout_scale", self.init.readout_scale),
             ("init.hop_growth", self.init.hop_growth),
             ("init.response_slope", self.init.response_slope),

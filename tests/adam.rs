@@ -19,7 +19,7 @@ fn steps(gradients: &[f64], settings: AdamStep) -> Vec<[f64; 3]> {
     let mut trace = Vec::new();
     for (before, &gradient) in gradients.iter().enumerate() {
         let step = AdamStep { step: before as u64 + 1, ..settings };
-        device.adam(&mut p, &mut m, &mut v, &vec![gradient], step).unwrap();
+        device.adam(&mut p, &mut m, &mut v, &vec![gradient], &(0..1), step).unwrap();
         trace.push([p[0], m[0], v[0]]);
     }
     trace
@@ -92,7 +92,7 @@ fn every_parameter_of_a_long_array_takes_its_own_step() {
     let device = Cpu::<f64>::new();
     let gradient: Vec<f64> = (0..count).map(|at| if at % 3 == 0 { -0.5 } else { 0.5 }).collect();
     let (mut p, mut m, mut v) = (vec![1.0; count], vec![0.0; count], vec![0.0; count]);
-    device.adam(&mut p, &mut m, &mut v, &gradient, AdamStep { step: 1, ..PLAIN }).unwrap();
+    device.adam(&mut p, &mut m, &mut v, &gradient, &(0..gradient.len()), AdamStep { step: 1, ..PLAIN }).unwrap();
     for (at, p) in p.iter().enumerate() {
         let expected = if at % 3 == 0 { 1.1 - 2e-9 } else { 0.9 + 2e-9 };
         assert!((p - expected).abs() < TOLERANCE, "parameter {at}: {p}, not {expected}");

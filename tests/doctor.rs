@@ -208,7 +208,7 @@ fn launches_agree(recipe: &Recipe, states: States, plan: Plan) {
     resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
     device.norm(&gradient).unwrap();
     let step = AdamStep { learning_rate: 1e-3, weight_decay: 0.0, decoupled: false, step: 1, gradient_scale: 1.0 };
-    device.adam(&mut parameters, &mut first, &mut second, &gradient, step).unwrap();
+    device.adam(&mut parameters, &mut first, &mut second, &gradient, &(0..layout.len()), step).unwrap();
     assert_eq!(*device.driver().runs.lock().unwrap(), expected, "{recipe:?}, {states:?}, {plan:?}");
     for (kernel, &bytes) in device.driver().shared.lock().unwrap().iter() {
         let known = launcher::kernel(kernel).unwrap().dynamic_bytes(&layout.architecture);

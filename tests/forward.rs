@@ -88,11 +88,11 @@ fn every_walk() {
     for direction in [Direction::Undirected, Direction::Directed] {
         for flags in 0..8 {
             let [weighted, self_loops, lazy] = [flags & 1 != 0, flags & 2 != 0, flags & 4 != 0];
-            for hop_weights in [HopWeights::Simplex, HopWeights::Free] {
+            for hop_weights in [HopWeights::Simplex, HopWeights::Absolute, HopWeights::Signed, HopWeights::Free] {
                 seed += 1;
                 let walk = Walk { self_loops, lazy };
                 let recipe =
-                    Recipe { seed, nodes: 17, direction, weighted, walk, hop_weights, hops: 5, ..Recipe::default() };
+                    Recipe { seed, nodes: 17, direction, weighted, walk, hop_weights, hop_basis: lazy, hops: 5, ..Recipe::default() };
                 check::<f64>(&recipe.problem(), None, None, F64_TOLERANCE);
             }
         }

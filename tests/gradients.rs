@@ -162,11 +162,16 @@ fn every_expert_shape() {
 }
 
 #[test]
-fn free_hop_weights() {
+fn every_kind_of_hop_weights() {
+    use HopWeights::{Absolute, Free, Signed};
     let mut tally = Tally::default();
-    for (seed, hops) in [(5000, 1), (5001, 4), (5002, 8)] {
-        let recipe = Recipe { seed, hops, hop_weights: HopWeights::Free, ..Recipe::default() };
-        tally.check(&recipe.problem(), None, None);
+    for (at, (hop_weights, hop_basis)) in
+        [(Free, false), (Free, true), (Signed, false), (Absolute, false)].into_iter().enumerate()
+    {
+        for (seed, hops) in [(5000, 1), (5001, 4), (5002, 8)] {
+            let seed = seed + 10 * at as u64;
+            tally.check(&Recipe { seed, hops, hop_weights, hop_basis, ..Recipe::default() }.problem(), None, None);
+        }
     }
     tally.finish();
 }

@@ -47,6 +47,9 @@ fn recipes() -> Vec<Recipe> {
         Recipe { seed: 10, nodes: 45, graphs: 7, features: 9, level: Level::Graph, ..base.clone() },
         Recipe { seed: 11, nodes: 45, graphs: 4, features: 17, values: Values::Few(3), ..base.clone() },
         Recipe { seed: 12, nodes: 300, features: 3, hop_weights: HopWeights::Free, hops: 4, ..base.clone() },
+        Recipe { seed: 12, features: 300, hop_weights: HopWeights::Free, hop_basis: true, hops: 5, ..base.clone() },
+        Recipe { seed: 13, features: 300, hop_weights: HopWeights::Signed, hops: 4, ..base.clone() },
+        Recipe { seed: 14, features: 300, hop_weights: HopWeights::Absolute, hops: 4, ..base.clone() },
         // Experts of other shapes.
         Recipe { seed: 13, nodes: 150, features: 9, hidden: vec![64, 32], bases: 64, experts: 4, ..base.clone() },
         Recipe { seed: 14, nodes: 50, features: 3, hidden: vec![64, 32], bases: 3, active: 1, ..base.clone() },
@@ -101,7 +104,9 @@ fn random_recipes(count: u64) -> Vec<Recipe> {
                 .clone(),
             embedding: pick(&[1, 7, 33]),
             hops: pick(&[1, 2, 3, 6]),
-            hop_weights: if pick(&[0, 0, 1]) == 1 { HopWeights::Free } else { HopWeights::Simplex },
+            hop_weights: [HopWeights::Simplex, HopWeights::Absolute, HopWeights::Signed, HopWeights::Free]
+                [pick(&[0, 1, 2, 3])],
+            hop_basis: pick(&[0, 1]) == 1,
             hub: 0,
         }
     };

@@ -240,7 +240,7 @@ fn hop_weights_by_hand() {
     set(&mut p, &layout.hop_logits, &logits);
     let device = Cpu::<f64>::new();
     let mut theta = vec![f64::NAN; 8];
-    device.hop_weights_forward(&mut theta, &p, &layout).unwrap();
+    device.hop_weights_forward(&mut theta, &p, None, &layout).unwrap();
     let rare = 1e-8 / (9.0 + 2e-8);
     let expected = [0.5, 0.8 - SHIFT, rare, 0.5, 0.5, 0.2 + SHIFT, 1.0 - rare, 0.5];
     assert_close("theta", &theta, &expected, F64_TOLERANCE, &"by hand");
@@ -250,14 +250,14 @@ fn hop_weights_by_hand() {
     //   to the 1e-8 of the normaliser; features 2 and 3: 0 where alpha is 0, and 6 (0 - rare) / 9.
     let mut gradient = vec![0.0; layout.len()];
     let d_theta = vec![1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0];
-    device.hop_weights_backward(&mut gradient, &d_theta, &theta, &p, &layout).unwrap();
+    device.hop_weights_backward(&mut gradient, &d_theta, &theta, &p, None, &layout).unwrap();
     let expected = [0.5, 0.16, 0.0, 0.0, -0.5, 0.32, -6.0 * rare / 9.0, 0.0];
     assert_close("dalpha", &gradient[layout.hop_logits.clone()], &expected, 1e-8, &"by hand");
 
     let free = Layout::new(Architecture { hop_weights: HopWeights::Free, ..sizes }).unwrap();
-    device.hop_weights_forward(&mut theta, &p, &free).unwrap();
+    device.hop_weights_forward(&mut theta, &p, None, &free).unwrap();
     assert_eq!(theta, logits);
     gradient.fill(1.0);
-    device.hop_weights_backward(&mut gradient, &d_theta, &theta, &p, &free).unwrap();
+    device.hop_weights_backward(&mut gradient, &d_theta, &theta, &p, None, &free).unwrap();
     assert_eq!(gradient[free.hop_logits.clone()], [2.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0]);
 }

@@ -170,7 +170,7 @@ fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> R
     }
     let parameters: Vec<f64> = model.parameters.iter().map(|&value| f64::from(value)).collect();
     let mut theta = vec![0.0; model.layout.hop_logits.len()];
-    Cpu::<f64>::new().hop_weights_forward(&mut theta, &parameters, &model.layout)?;
+    Cpu::<f64>::new().hop_weights_forward(&mut theta, &parameters, None, &model.layout)?;
     let span = diagnosis.spectrum.as_ref().and_then(|spectrum| {
         let (low, high) = (spectrum.lambda_min?.value, spectrum.lambda_2?.value);
         Some([if spectrum.alternating > 0 { -1.0 } else { low }, high])

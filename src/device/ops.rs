@@ -27,10 +27,11 @@ macro_rules! each_op {
                 layout: &Layout,
             ) -> () = route::forward;
 
-            /// theta (T x d) from hop logits.
+            /// theta (T x d) from hop logits; of free weights perhaps in a basis (T x T).
             HopWeightsForward: fn hop_weights_forward(
                 hop_weights: &mut BufferOf<$D>,
                 parameters: &BufferOf<$D>,
+                basis: Option<&BufferOf<$D>>,
                 layout: &Layout,
             ) -> () = hop_weights::forward;
 
@@ -150,6 +151,7 @@ macro_rules! each_op {
                 d_hop_weights: &BufferOf<$D>,
                 hop_weights: &BufferOf<$D>,
                 parameters: &BufferOf<$D>,
+                basis: Option<&BufferOf<$D>>,
                 layout: &Layout,
             ) -> () = hop_weights::backward;
 
@@ -191,12 +193,13 @@ macro_rules! each_op {
             /// Euclidean norm.
             Norm: fn norm(buffer: &BufferOf<$D>) -> f64 = adam::norm;
 
-            /// One Adam or AdamW step over all parameters.
+            /// One Adam or AdamW step over some of the parameters.
             Adam: fn adam(
                 parameters: &mut BufferOf<$D>,
                 first_moment: &mut BufferOf<$D>,
                 second_moment: &mut BufferOf<$D>,
                 gradient: &BufferOf<$D>,
+                range: &std::ops::Range<usize>,
                 step: AdamStep,
             ) -> () = adam::step;
         }

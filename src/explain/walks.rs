@@ -36,7 +36,7 @@ impl Walks {
         let logits = &model.parameters[model.layout.hop_logits.clone()];
         let logits: Vec<f64> = logits.iter().map(|&alpha| f64::from(alpha)).collect();
         let mut weights = vec![0.0; a.hops * a.features];
-        hop_weights::weights(&mut weights, &logits, a);
+        hop_weights::weights(&mut weights, &logits, None, a);
         Walks { walk: model.walk, hops: a.hops, features: a.features, weights }
     }
 

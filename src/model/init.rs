@@ -101,6 +101,7 @@ fn hop_logit(t: usize, growth: f64, hops: usize, mode: HopWeights) -> f64 {
     let value = 1.0 + growth * t as f64;
     match mode {
         HopWeights::Simplex => value,
+        HopWeights::Absolute | HopWeights::Signed => value * value,
         HopWeights::Free => value / (0..hops).map(|t| 1.0 + growth * t as f64).sum::<f64>(),
     }
 }

@@ -10,6 +10,7 @@ use crate::batch::Batch;
 use crate::config::Monb;
 use crate::device::{Device, Dropout, Responses, Routing};
 use crate::plan::{Plan, Space};
+use crate::real::Real;
 use harmonia_graph::dataset::Values;
 use harmonia_graph::error::{Error, Result};
 
@@ -37,6 +38,7 @@ pub struct Pass<'a, D: Device> {
     entries: Option<usize>,
     routing: Routing<D>,
     d_gates: D::Buffer,       // d x m
+    hop_basis: Option<D::Buffer>, // T x T; none where hop weights are learned as they are
     hop_weights: D::Buffer,   // T x d
     d_hop_weights: D::Buffer, // T x d
     knots: Option<D::Knots>,  // experts compiled; none where they are evaluated directly
@@ -73,6 +75,7 @@ impl<'a, D: Device> Pass<'a, D> {
             entries: entries(batch),
             routing,
             d_gates: device.zeros(slots)?,
+            hop_basis: layout.hop_basis.as_ref().map(|basis| upload(device, basis)).transpose()?,
             hop_weights: device.zeros(a.hops * a.features)?,
             d_hop_weights: device.zeros(a.hops * a.features)?,
             knots: if plan.monb == Monb::Knots { Some(device.knots(layout)?) } else { None },
@@ -104,9 +107,9 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<&D::Buffer> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, hop_weights, knots, responses, states, logits, ops, .. } = self;
+        let Pass { routing, hop_basis, hop_weights, knots, responses, states, logits, ops, .. } = self;
         ops.route_forward(routing, parameters, noise, layout)?;
-        ops.hop_weights_forward(hop_weights, parameters, layout)?;
+        ops.hop_weights_forward(hop_weights, parameters, hop_basis.as_ref(), layout)?;
         match knots {
             Some(knots) => {
                 ops.knots_compile(knots, routing, parameters, layout)?;
@@ -151,6 +154,7 @@ impl<'a, D: Device> Pass<'a, D> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
         let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, ops, .. } = self;
+        let basis = self.hop_basis.as_ref();
         match states {
             States::Classes(hops) => {
                 let d_theta = &mut *d_hop_weights;
@@ -165,7 +169,7 @@ impl<'a, D: Device> Pass<'a, D> {
                 std::mem::swap(found, state);
             }
         }
-        ops.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, layout)?;
+        ops.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, basis, layout)?;
         match knots {
             Some(knots) => {
                 ops.knots_backward(gradient, d_gates, responses, knots, inputs, routing, parameters, dropout, layout)?
@@ -202,6 +206,10 @@ impl<'a, D: Device> Pass<'a, D> {
     pub fn responses(&self) -> &Responses<D> {
         &self.responses
     }
+}
+
+fn upload<D: Device>(device: &D, values: &[f64]) -> Result<D::Buffer> {
+    device.upload(&values.iter().map(|&value| D::Real::from_f64(value)).collect::<Vec<_>>())
 }
 
 /// Non-zeros of X, which sparse responses are as many as.

@@ -3,6 +3,7 @@
 
 mod batching;
 mod fit;
+mod hop_basis;
 mod prepare;
 pub mod schedule;
 pub mod stopping;

@@ -1,7 +1,8 @@
 //! A run made ready: its data as it sees them, and everything its first step needs, computed once.
 
-use crate::architecture::Layout;
-use crate::config::Config;
+use super::hop_basis;
+use crate::architecture::{HopWeights, Layout};
+use crate::config::{Config, HopBasis};
 use crate::device::Device;
 use crate::loss::Objective;
 use crate::model::MemoryPlan;
@@ -80,7 +81,10 @@ impl Prepared {
     /// # Errors
     /// Settings that do not fit the data.
     pub fn of(dataset: Dataset, scaling: Option<Scaling>, config: &Config, name: RunName) -> Result<Prepared> {
-        let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+        let mut layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+        if (config.train.hop_basis, config.model.hop_weights) == (HopBasis::Orthogonal, HopWeights::Free) {
+            layout.hop_basis = Some(hop_basis::orthogonal(&dataset, config.walk, config.model.hops));
+        }
         let plan = Plan::new(config, &dataset, &layout);
         let objective = config.objective(&dataset.labels)?;
         Ok(Prepared { name, dataset, scaling, layout, plan, objective })

@@ -5,7 +5,7 @@
 
 use super::batching::{epoch_batches, portions};
 use super::stopping::{Decision, Goal, Stopping};
-use super::{Prepared, RunName, schedule};
+use super::{Prepared, RunName, hop_basis, schedule};
 use crate::architecture::Layout;
 use crate::batch::Batches;
 use crate::config::DropoutPlace;
@@ -14,11 +14,12 @@ use crate::device::{AdamStep, Device, Dropout};
 use crate::loss::{Objective, Scored, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
 use crate::plan::{Plan, Space};
-use harmonia_graph::dataset::Scaling;
+use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use harmonia_graph::seed::{Purpose, Stream};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +85,8 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     first_moment: D::Buffer,
     second_moment: D::Buffer,
     best: Vec<f32>,
+    /// Which parameters learn at which multiple of the learning rate.
+    rates: Vec<(Range<usize>, f64)>,
     /// eps of the step at hand, on the host.
     noise: Vec<f32>,
     randomness: Randomness<D>,
@@ -100,7 +103,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let Prepared { name: RunName { seed, .. }, dataset, layout, plan, objective, .. } = run;
         let (seed, plan, objective) = (*seed, *plan, *objective);
         let state = state.unwrap_or_else(|| {
-            let parameters = initial_parameters(layout, config.init, seed);
+            let mut parameters = initial_parameters(layout, config.init, seed);
+            if let Some(basis) = &layout.hop_basis {
+                let hop_logits = &mut parameters[layout.hop_logits.clone()];
+                let alpha = hop_basis::coordinates(basis, hop_logits, layout.architecture.features);
+                hop_logits.copy_from_slice(&alpha);
+            }
             State {
                 progress: Progress::default(),
                 first_moment: vec![0.0; layout.len()],
@@ -113,7 +121,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let Split { train, valid, .. } = &dataset.split;
         let target_scaling = TargetScaling::of(&dataset.labels, train);
         let chance = objective.chance(&dataset.labels, train, valid, target_scaling.as_ref());
-        let batches = Batches::planned(dataset, config.walk, plan, layout.architecture.hops);
+        let mut batches = Batches::planned(dataset, config.walk, plan, layout.architecture.hops);
+        // Masks are drawn for every node: where inputs are dropped, equal nodes are not equal.
+        if config.train.dropout == 0.0 || config.train.dropout_place == DropoutPlace::Feature {
+            batches = batches.merged();
+        }
         Ok(Trainer {
             device,
             layout,
@@ -132,6 +144,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             first_moment: device.upload(&state.first_moment)?,
             second_moment: device.upload(&state.second_moment)?,
             best: state.best,
+            rates: rates(layout, config, dataset),
             noise: vec![0.0; noise],
             randomness: Randomness { noise: Some(device.zeros(noise)?), dropout: None },
             logits: Vec::new(),
@@ -279,11 +292,17 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         self.objective.score(&Scored { labels: &self.batches.dataset.labels, units, logits, scaling })
     }
 
-    /// The best model so far, its outputs in the units of the target.
+    /// The best model so far, its outputs in the units of the target and its hop weights those of walk lengths.
     pub fn model(&self, scaling: Option<Scaling>) -> FittedModel {
+        let (mut layout, mut parameters) = (self.layout.clone(), self.best.clone());
+        if let Some(basis) = layout.hop_basis.take() {
+            let hop_logits = &mut parameters[layout.hop_logits.clone()];
+            let theta = hop_basis::weights(&basis, hop_logits, layout.architecture.features);
+            hop_logits.copy_from_slice(&theta);
+        }
         let model = FittedModel {
-            layout: self.layout.clone(),
-            parameters: self.best.clone(),
+            layout,
+            parameters,
             walk: self.config.walk,
             objective: self.objective,
             scaling,
@@ -373,8 +392,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             step: self.progress.step,
             gradient_scale: if clipped { train.clip_norm / norm } else { 1.0 },
         };
-        let Trainer { parameters, first_moment, second_moment, gradient, .. } = self;
-        resident.pass.ops().adam(parameters, first_moment, second_moment, gradient, step)?;
+        let Trainer { parameters, first_moment, second_moment, gradient, rates, .. } = self;
+        for (range, rate) in rates {
+            let step = AdamStep { learning_rate: learning_rate * *rate, ..step };
+            resident.pass.ops().adam(parameters, first_moment, second_moment, gradient, range, step)?;
+        }
         self.train = Some(resident);
         Ok(loss)
     }
@@ -413,5 +435,26 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let scores = self.scored(units, &mut logits);
         self.logits = logits;
         Ok(scores)
+    }
+}
+
+/// Groups of parameters, in order, with the factor on their learning rate.
+fn rates(layout: &Layout, config: &Config, dataset: &Dataset) -> Vec<(Range<usize>, f64)> {
+    let readout = match (config.train.readout_rate, dataset.level) {
+        (0.0, Level::Graph) => dataset.graphs() as f64 / dataset.graph.nodes() as f64,
+        (0.0, Level::Node) => 1.0,
+        (rate, _) => rate,
+    };
+    let rest = |range: Range<usize>| (range, 1.0);
+    let groups = [
+        rest(0..layout.hop_logits.start),
+        (layout.hop_logits.clone(), config.train.hop_rate),
+        (layout.readout_weight.clone(), readout),
+        rest(layout.readout_bias.clone()),
+    ];
+    // One update where nothing differs.
+    match groups.iter().all(|(_, rate)| *rate == 1.0) {
+        true => vec![rest(0..layout.len())],
+        false => groups.into(),
     }
 }

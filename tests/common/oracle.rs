@@ -153,12 +153,15 @@ impl Oracle {
             }
         }
 
-        // theta = (alpha^2 + 1e-8) / its sum over t
+        // theta = (alpha^2 + 1e-8) / its sum over t, or as the other forms have it
         let alpha = |t: usize, k: usize| p[layout.hop_logits.start + t * d + k];
-        let strength = |t: usize, k: usize| alpha(t, k).powi(2) + 1e-8;
-        let theta = |t: usize, k: usize| match a.hop_weights {
-            HopWeights::Free => alpha(t, k),
-            HopWeights::Simplex => strength(t, k) / (0..a.hops).map(|u| strength(u, k)).sum::<f64>(),
+        let over_all = |term: &dyn Fn(usize) -> f64| (0..a.hops).map(term).sum::<f64>();
+        let theta = |t: usize, k: usize| match (a.hop_weights, &layout.hop_basis) {
+            (HopWeights::Free, None) => alpha(t, k),
+            (HopWeights::Free, Some(basis)) => over_all(&|u| basis[t * a.hops + u] * alpha(u, k)),
+            (HopWeights::Simplex, _) => (alpha(t, k).powi(2) + 1e-8) / over_all(&|u| alpha(u, k).powi(2) + 1e-8),
+            (HopWeights::Absolute, _) => (alpha(t, k).abs() + 1e-8) / over_all(&|u| alpha(u, k).abs() + 1e-8),
+            (HopWeights::Signed, _) => alpha(t, k) / over_all(&|u| alpha(u, k).abs() + 1e-8),
         };
         let hop_weights: Matrix = (0..a.hops).map(|t| (0..d).map(|k| theta(t, k)).collect()).collect();
 

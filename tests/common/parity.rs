@@ -90,16 +90,20 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         oracle.route_forward(&mut routing.1, &parameters.1, Some(&noise.1), layout).unwrap();
 
         let mut hop_weights = (device.zeros(a.hops * a.features).unwrap(), oracle.zeros(a.hops * a.features).unwrap());
-        self.ops.borrow_mut().hop_weights_forward(&mut hop_weights.0, &parameters.0, layout).unwrap();
-        oracle.hop_weights_forward(&mut hop_weights.1, &parameters.1, layout).unwrap();
+        let basis = layout.hop_basis.as_ref().map(|basis| self.upload(&rounded(basis)));
+        let basis = (basis.as_ref().map(|basis| &basis.0), basis.as_ref().map(|basis| &basis.1));
+        self.ops.borrow_mut().hop_weights_forward(&mut hop_weights.0, &parameters.0, basis.0, layout).unwrap();
+        oracle.hop_weights_forward(&mut hop_weights.1, &parameters.1, basis.1, layout).unwrap();
         self.same("hop_weights_forward", &hop_weights.0, &hop_weights.1, TOLERANCE);
         let d_hop_weights = self.random(a.hops * a.features);
         let mut gradient = self.random(layout.len());
         self.ops
             .borrow_mut()
-            .hop_weights_backward(&mut gradient.0, &d_hop_weights.0, &hop_weights.0, &parameters.0, layout)
+            .hop_weights_backward(&mut gradient.0, &d_hop_weights.0, &hop_weights.0, &parameters.0, basis.0, layout)
             .unwrap();
-        oracle.hop_weights_backward(&mut gradient.1, &d_hop_weights.1, &hop_weights.1, &parameters.1, layout).unwrap();
+        oracle
+            .hop_weights_backward(&mut gradient.1, &d_hop_weights.1, &hop_weights.1, &parameters.1, basis.1, layout)
+            .unwrap();
         self.same("hop_weights_backward", &gradient.0, &gradient.1, TOLERANCE);
 
         for monb in [Monb::Direct, Monb::Knots] {
@@ -159,8 +163,11 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             let mut v = self.upload(&vec![0.25; layout.len()]);
             let (learning_rate, weight_decay) = (1e-2, 1e-2);
             let step = AdamStep { learning_rate, weight_decay, decoupled, step: 3, gradient_scale: 0.7 };
-            self.ops.borrow_mut().adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, step).unwrap();
-            oracle.adam(&mut p.1, &mut m.1, &mut v.1, &gradient.1, step).unwrap();
+            // Some of the parameters, then the others.
+            for range in [0..layout.hop_logits.start, layout.hop_logits.start..layout.len()] {
+                self.ops.borrow_mut().adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, &range, step).unwrap();
+                oracle.adam(&mut p.1, &mut m.1, &mut v.1, &gradient.1, &range, step).unwrap();
+            }
             self.same("adam: parameters", &p.0, &p.1, TOLERANCE);
             self.same("adam: first moment", &m.0, &m.1, TOLERANCE);
             self.same("adam: second moment", &v.0, &v.1, TOLERANCE);

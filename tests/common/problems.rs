@@ -54,6 +54,8 @@ pub struct Recipe {
     pub embedding: usize,
     pub hops: usize,
     pub hop_weights: HopWeights,
+    /// Whether free hop weights are learned in a basis.
+    pub hop_basis: bool,
     /// Neighbours of node 0, beside its random ones.
     pub hub: usize,
 }
@@ -79,6 +81,7 @@ impl Default for Recipe {
             embedding: 2,
             hops: 3,
             hop_weights: HopWeights::Simplex,
+            hop_basis: false,
             hub: 0,
         }
     }
@@ -187,8 +190,11 @@ impl Recipe {
             hops: self.hops,
             hop_weights: self.hop_weights,
         };
-        let layout = Layout::new(architecture).unwrap();
+        let mut layout = Layout::new(architecture).unwrap();
         let parameters = random_parameters(&mut rng, &layout);
+        if self.hop_basis {
+            layout.hop_basis = Some((0..self.hops * self.hops).map(|_| 2.0 * rng.uniform() - 1.0).collect());
+        }
         let noise = Stream::new(self.seed, Purpose::Noise, 0);
         let noise = (0..self.features * self.experts).map(|at| noise.normal(at as u64)).collect();
         let dataset = self.dataset(&edges, weights.as_deref(), graph_ptr, values, labels, train);

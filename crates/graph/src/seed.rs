@@ -45,6 +45,8 @@ pub enum Purpose {
     DiagnoseStart = 17,
     /// Features that remove-and-retrain takes at random.
     Removal = 18,
+    /// Signs of the random combinations that walk lengths are compared by.
+    HopBasis = 19,
 }
 
 /// A random stream: index it, or draw from it in order with [`Stream::rng`].

@@ -8,6 +8,7 @@ use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
 use crate::real::Real;
 use harmonia_graph::error::Result;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Elements a task updates.
 const CHUNK: usize = 1 << 14;
@@ -19,6 +20,7 @@ pub fn step<T: Real>(
     first: &mut [T],
     second: &mut [T],
     gradient: &[T],
+    range: &Range<usize>,
     step: AdamStep,
 ) -> Result<()> {
     let real = T::from_f64;
@@ -34,10 +36,10 @@ pub fn step<T: Real>(
     } else {
         (real(step.weight_decay), T::one())
     };
-    (parameters.par_chunks_mut(CHUNK))
-        .zip(first.par_chunks_mut(CHUNK))
-        .zip(second.par_chunks_mut(CHUNK))
-        .zip(gradient.par_chunks(CHUNK))
+    (parameters[range.clone()].par_chunks_mut(CHUNK))
+        .zip(first[range.clone()].par_chunks_mut(CHUNK))
+        .zip(second[range.clone()].par_chunks_mut(CHUNK))
+        .zip(gradient[range.clone()].par_chunks(CHUNK))
         .for_each(|(((p, m), v), g)| {
             for i in 0..p.len() {
                 let g = scale * g[i] + added * p[i];

@@ -4,6 +4,10 @@
 #![allow(missing_docs, rustdoc::all)]
 
 /// features of a MoNB tile: 32 bytes of a row of X, one full sector
+pub const HARMONIA_HOPS_SIMPLEX: u32 = 0;
+pub const HARMONIA_HOPS_ABSOLUTE: u32 = 1;
+pub const HARMONIA_HOPS_SIGNED: u32 = 2;
+pub const HARMONIA_HOPS_FREE: u32 = 3;
 pub const HARMONIA_MONB_FEATURES: u32 = 8;
 /// nodes of a MoNB tile
 pub const HARMONIA_MONB_ROWS: u32 = 128;
@@ -132,14 +136,16 @@ pub struct HopWeightsForward {
     pub hop_weights: *mut f32,
     /// T x d
     pub hop_logits: *const f32,
+    /// U, T x T, or null
+    pub basis: *const f32,
     pub features: u32,
     pub hops: u32,
-    /// theta = alpha
-    pub free_weights: u32,
+    /// HARMONIA_HOPS_...
+    pub kind: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of HopWeightsForward"][::core::mem::size_of::<HopWeightsForward>() - 32usize];
+    ["Size of HopWeightsForward"][::core::mem::size_of::<HopWeightsForward>() - 40usize];
     ["Alignment of HopWeightsForward"][::core::mem::align_of::<HopWeightsForward>() - 8usize];
 };
 #[repr(C)]
@@ -153,13 +159,15 @@ pub struct HopWeightsBackward {
     pub hop_weights: *const f32,
     /// T x d
     pub hop_logits: *const f32,
+    /// U, T x T, or null
+    pub basis: *const f32,
     pub features: u32,
     pub hops: u32,
-    pub free_weights: u32,
+    pub kind: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of HopWeightsBackward"][::core::mem::size_of::<HopWeightsBackward>() - 48usize];
+    ["Size of HopWeightsBackward"][::core::mem::size_of::<HopWeightsBackward>() - 56usize];
     ["Alignment of HopWeightsBackward"][::core::mem::align_of::<HopWeightsBackward>() - 8usize];
 };
 /// monb.cu. The hidden layers of expert c start at parameters + c * expert_size: weight (out x in), bias, next layer.

@@ -3,6 +3,7 @@
 use super::{Buffer, Driver, Grid, Launcher, abi};
 use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
 use harmonia_graph::error::Result;
+use std::ops::Range;
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
@@ -12,15 +13,18 @@ impl<V: Driver> Launcher<V> {
         first_moment: &mut Buffer<V, f32>,
         second_moment: &mut Buffer<V, f32>,
         gradient: &Buffer<V, f32>,
+        range: &Range<usize>,
         step: AdamStep,
     ) -> Result<()> {
         let power = step.step.min(i32::MAX as u64) as i32;
-        let length = parameters.len();
+        let lengths = [parameters.len(), first_moment.len(), second_moment.len(), gradient.len()];
+        assert!(lengths.iter().all(|&length| range.start <= range.end && range.end <= length));
+        let (start, length) = (range.start, range.len());
         let arguments = abi::Adam {
-            parameters: self.at_mut(parameters, 0),
-            first_moment: self.at_mut(first_moment, 0),
-            second_moment: self.at_mut(second_moment, 0),
-            gradient: self.at(gradient, 0),
+            parameters: self.at_mut(parameters, start),
+            first_moment: self.at_mut(first_moment, start),
+            second_moment: self.at_mut(second_moment, start),
+            gradient: self.at(gradient, start),
             length: length as u64,
             gradient_scale: step.gradient_scale as f32,
             beta1: ADAM_BETA1 as f32,
@@ -34,8 +38,7 @@ impl<V: Driver> Launcher<V> {
             added_decay: if step.decoupled { 0.0 } else { step.weight_decay as f32 },
             shrink: if step.decoupled { (1.0 - step.learning_rate * step.weight_decay) as f32 } else { 1.0 },
         };
-        assert!([first_moment.len(), second_moment.len(), gradient.len()].iter().all(|&other| other == length));
-        // SAFETY: all four arrays have `length` elements.
+        // SAFETY: all four arrays have `length` elements from `start` on.
         unsafe { self.run("adam", Grid::flat(length), &arguments) }
     }
 

@@ -10,17 +10,20 @@ impl<V: Driver> Launcher<V> {
         &self,
         hop_weights: &mut Buffer<V, f32>,
         parameters: &Buffer<V, f32>,
+        basis: Option<&Buffer<V, f32>>,
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
         let arguments = abi::HopWeightsForward {
             hop_weights: self.at_mut(hop_weights, 0),
             hop_logits: self.at(parameters, layout.hop_logits.start),
+            basis: basis.map_or(std::ptr::null(), |basis| self.at(basis, 0)),
             features: a.features as u32,
             hops: a.hops as u32,
-            free_weights: u32::from(a.hop_weights == HopWeights::Free),
+            kind: kind(a.hop_weights),
         };
-        // SAFETY: hop_weights holds T x d, parameters the whole layout.
+        assert!(basis.is_none_or(|basis| basis.len() == a.hops * a.hops));
+        // SAFETY: hop_weights holds T x d, parameters the whole layout, a basis T x T.
         unsafe { self.run("hop_weights_forward", Grid::flat(a.features), &arguments) }
     }
 
@@ -30,6 +33,7 @@ impl<V: Driver> Launcher<V> {
         d_hop_weights: &Buffer<V, f32>,
         hop_weights: &Buffer<V, f32>,
         parameters: &Buffer<V, f32>,
+        basis: Option<&Buffer<V, f32>>,
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
@@ -38,11 +42,22 @@ impl<V: Driver> Launcher<V> {
             d_hop_weights: self.at(d_hop_weights, 0),
             hop_weights: self.at(hop_weights, 0),
             hop_logits: self.at(parameters, layout.hop_logits.start),
+            basis: basis.map_or(std::ptr::null(), |basis| self.at(basis, 0)),
             features: a.features as u32,
             hops: a.hops as u32,
-            free_weights: u32::from(a.hop_weights == HopWeights::Free),
+            kind: kind(a.hop_weights),
         };
-        // SAFETY: gradient and parameters hold the whole layout, the others T x d.
+        assert!(basis.is_none_or(|basis| basis.len() == a.hops * a.hops));
+        // SAFETY: gradient and parameters hold the whole layout, a basis T x T, the others T x d.
         unsafe { self.run("hop_weights_backward", Grid::flat(a.features), &arguments) }
+    }
+}
+
+fn kind(hop_weights: HopWeights) -> u32 {
+    match hop_weights {
+        HopWeights::Simplex => abi::HARMONIA_HOPS_SIMPLEX,
+        HopWeights::Absolute => abi::HARMONIA_HOPS_ABSOLUTE,
+        HopWeights::Signed => abi::HARMONIA_HOPS_SIGNED,
+        HopWeights::Free => abi::HARMONIA_HOPS_FREE,
     }
 }

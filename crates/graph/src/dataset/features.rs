@@ -110,6 +110,16 @@ impl Features {
         scratch
     }
 
+    /// Equal for rows that hold the same numbers in the same form.
+    pub fn row_key(&self, i: usize) -> Vec<u32> {
+        let span = i * self.cols..(i + 1) * self.cols;
+        match &self.values {
+            Values::Dense(values) => values[span].iter().map(|value| value.to_bits()).collect(),
+            Values::Half(values) => values[span].iter().map(|value| u32::from(value.to_bits())).collect(),
+            Values::Sparse(sparse) => sparse.row(i).flat_map(|(k, value)| [k as u32, value.to_bits()]).collect(),
+        }
+    }
+
     /// Some of the rows, in the given order and the same form.
     pub fn rows(&self, ranges: &[Range<usize>]) -> Features {
         let span = |range: &Range<usize>| range.start * self.cols..range.end * self.cols;

@@ -37,6 +37,11 @@ impl NodeWeights {
         NodeWeights { hops, values }
     }
 
+    /// Weights made elsewhere, n x T.
+    pub fn given(hops: usize, values: Vec<f64>) -> Self {
+        NodeWeights { hops, values }
+    }
+
     /// T.
     pub fn hops(&self) -> usize {
         self.hops

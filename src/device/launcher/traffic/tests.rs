@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::architecture::HopWeights;
+use crate::config::Monb;
+use crate::plan::Space;
 
 fn architecture(hidden: Vec<usize>) -> Architecture {
     Architecture {
