@@ -31,6 +31,7 @@
 
 mod checked;
 mod map;
+mod parts;
 mod reader;
 mod renumber;
 mod writer;
