@@ -56,16 +56,16 @@ pub fn near_duplicates(factors: &Factors, range: [f64; 2]) -> Vec<Similar> {
         sum
     };
     let own: Vec<f64> = outputs.iter().map(|output| kernel(output, output).sqrt()).collect();
-    let mut found = Vec::new();
+    let mut similar = Vec::new();
     for a in 0..count {
         for b in a + 1..count {
             let similarity = kernel(&outputs[a], &outputs[b]) / (own[a] * own[b]);
             if similarity >= NEAR {
-                found.push(Similar { a, b, similarity: similarity.min(1.0) });
+                similar.push(Similar { a, b, similarity: similarity.min(1.0) });
             }
         }
     }
-    found
+    similar
 }
 
 /// psi over equally spaced points, each basis with mean zero; points x B.

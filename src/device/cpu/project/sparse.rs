@@ -81,9 +81,9 @@ pub(super) fn differentiate<T: Real, S: Element<T>>(
                 #[inline(always)]
                 || {
                     let matrix = Matrix { row_ptr: &x.offsets, col_idx: &x.rows, weight: |e: usize| values[e] };
-                    gather::columns(loaded, here, 0..here, matrix, cols.clone(), |k, at, found| {
+                    gather::columns(loaded, here, 0..here, matrix, cols.clone(), |k, at, gathered| {
                         let to = (k - cols.start) * columns + span.start + at;
-                        sums[to..][..found.len()].copy_from_slice(found);
+                        sums[to..][..gathered.len()].copy_from_slice(gathered);
                     });
                     let base = x.col_ptr[cols.start];
                     for k in cols.clone() {
