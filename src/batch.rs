@@ -29,7 +29,7 @@ pub struct Batch {
     pub graph_ptr: Vec<usize>,
     /// Whether logits belong to nodes or graphs.
     pub level: Level,
-    /// The loss.
+    /// What scores the logits; it decides the type of `targets`.
     pub objective: Objective,
     /// L.
     pub outputs: usize,
@@ -65,7 +65,7 @@ impl Batch {
 /// Cuts batches out of a dataset; the walk, or what nodes weigh by it, is derived once.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
-    /// The source.
+    /// All units; batches share its features where they take every node.
     pub dataset: &'a Dataset,
     reach: Reach,
     objective: Objective,

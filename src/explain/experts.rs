@@ -11,9 +11,9 @@ pub const NEAR: f64 = 0.999;
 /// Two experts that span nearly the same functions.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Similar {
-    /// The one.
+    /// The lower number.
     pub a: usize,
-    /// The other.
+    /// The higher number.
     pub b: usize,
     /// 1 for the same.
     pub similarity: f64,

@@ -24,7 +24,7 @@ const ELEMENTS: usize = 1 << 26;
 /// Mean size and mean of every feature's propagated response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Importance {
-    /// How many units.
+    /// Units that were averaged over; at least 1.
     pub units: usize,
     /// Mean of |H|, d.
     pub size: Vec<f64>,

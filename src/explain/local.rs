@@ -45,9 +45,9 @@ pub struct By {
 /// Which logit: weights of the outputs, and their name for people is made elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The output.
+    /// Column of the readout.
     pub output: usize,
-    /// The output it is held against.
+    /// The output whose logit is subtracted.
     pub versus: Option<usize>,
     /// -1 for the class of a binary task that its one logit speaks against.
     pub sign: f64,
@@ -71,9 +71,9 @@ pub struct Explanation {
     pub intercept: f64,
     /// beta alone.
     pub beta: f64,
-    /// The largest terms.
+    /// The largest terms by absolute value, largest first.
     pub terms: Vec<Term>,
-    /// All other terms.
+    /// Sum of all other terms.
     pub rest: f64,
     /// How many those are.
     pub rest_terms: usize,

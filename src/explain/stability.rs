@@ -52,7 +52,7 @@ pub struct Compared<'a> {
     pub factors: &'a Factors,
     /// What is done to features before it sees them.
     pub scaling: Option<&'a Scaling>,
-    /// Mean of its responses.
+    /// Mean response of each feature, d.
     pub centres: &'a [f64],
 }
 
@@ -77,9 +77,9 @@ pub fn bands(models: &[Compared<'_>], k: usize, [low, high]: [f64; 2]) -> (Vec<f
 pub struct Band {
     /// Mean over models.
     pub mean: Vec<f64>,
-    /// Lowest.
+    /// Lowest over models.
     pub low: Vec<f64>,
-    /// Highest.
+    /// Highest over models.
     pub high: Vec<f64>,
 }
 

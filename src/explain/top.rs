@@ -42,7 +42,7 @@ impl Top {
         Top { limit, ..Top::default() }
     }
 
-    /// Sees a term.
+    /// Counts a term, and keeps it where it is among the largest.
     pub fn push(&mut self, term: Term) {
         self.count += 1;
         self.sum += term.value;

@@ -20,11 +20,11 @@ pub(super) const MOST_FEATURES: usize = 200;
 pub struct Trained<'a> {
     /// What it was trained on, scaled as the model sees it.
     pub dataset: &'a Dataset,
-    /// Settings.
+    /// Shown in full at the end of the page.
     pub config: &'a Config,
     /// The loss it was trained with.
     pub objective: Objective,
-    /// Outcome.
+    /// Scores and how training went.
     pub summary: &'a RunSummary,
     /// Epochs in order.
     pub history: &'a [EpochRecord],

@@ -70,19 +70,19 @@ pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
 
 /// One trained model with its data.
 pub struct TrainedRun {
-    /// Its directory.
+    /// Where everything below was read from.
     pub path: PathBuf,
-    /// Settings.
+    /// Settings it was trained with, of this seed and fold alone.
     pub config: Config,
     /// What the model file says about itself.
     pub metadata: ModelMetadata,
-    /// The model.
+    /// Parameters of the best epoch.
     pub model: FittedModel,
-    /// What it multiplies.
+    /// The same model as the sum it is.
     pub factors: Factors,
     /// The data: split settled, features rescaled.
     pub dataset: Dataset,
-    /// Where it is complete.
+    /// `None` where training was not finished.
     pub summary: Option<RunSummary>,
 }
 

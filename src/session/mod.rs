@@ -42,7 +42,7 @@ impl Observer for Silent {
 pub struct Session<'a, D: Device<Real = f32>> {
     /// Where to compute.
     pub device: &'a D,
-    /// Settings.
+    /// Of all runs: seeds and folds are among them.
     pub config: &'a Config,
     /// When asked: finish the epoch, save, stop.
     pub stop: &'a Stop,

@@ -27,7 +27,7 @@ pub enum Which {
     Top,
     /// The least important.
     Bottom,
-    /// Any.
+    /// Drawn from the seed of the run.
     Random,
 }
 
@@ -52,7 +52,7 @@ pub struct Removal {
     pub seed: u64,
     /// The fold that tested, in a cross-validation.
     pub fold: Option<usize>,
-    /// Which were taken out.
+    /// By which rule they were chosen.
     pub which: Which,
     /// Their columns, increasing.
     pub removed: Vec<usize>,

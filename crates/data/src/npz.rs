@@ -28,7 +28,7 @@ impl Npz {
         Ok(Npz { archive: Archive::open(path)? })
     }
 
-    /// The file.
+    /// Where it was opened; messages about its arrays name it.
     pub fn path(&self) -> &Path {
         self.archive.path()
     }

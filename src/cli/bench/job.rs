@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Seed of generated data.
 pub const SEED: u64 = 0;
 
-/// A job.
+/// What a child process is asked to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Job {
     /// Make a store.

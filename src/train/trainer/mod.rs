@@ -67,7 +67,7 @@ pub struct State {
     pub best: Vec<f32>,
 }
 
-/// Trains one model.
+/// A model under way, on a device: parameters, moments, and batches that stay resident between steps.
 pub struct Trainer<'a, D: Device<Real = f32>> {
     device: &'a D,
     layout: &'a Layout,

@@ -54,12 +54,12 @@ impl Generator {
         Ok(Generator { shape, seed, communities, informative })
     }
 
-    /// The sizes.
+    /// Sizes it was made with, checked.
     pub fn shape(&self) -> &GraphShape {
         &self.shape
     }
 
-    /// The seed.
+    /// All that is random is a function of it.
     pub fn seed(&self) -> u64 {
         self.seed
     }

@@ -49,7 +49,7 @@ pub enum Value {
 pub struct Array {
     /// Sides, outermost first; empty for a single number.
     pub shape: Vec<usize>,
-    /// Content.
+    /// As many numbers as the sides say.
     pub data: Numbers,
 }
 
@@ -111,9 +111,9 @@ fn exact(value: f64) -> Option<i64> {
 /// anything dense.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CsrMatrix {
-    /// Number of rows.
+    /// One less than `indptr` is long.
     pub rows: usize,
-    /// Number of columns.
+    /// What the file claims; indices are below it.
     pub cols: usize,
     /// Row `r` has the entries `indptr[r]..indptr[r + 1]`.
     pub indptr: Vec<i64>,

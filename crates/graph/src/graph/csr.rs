@@ -19,17 +19,17 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// Number of rows.
+    /// Empty rows included; there are as many columns.
     pub fn rows(&self) -> usize {
         self.row_ptr.len() - 1
     }
 
-    /// Number of stored entries.
+    /// Stored entries of all rows.
     pub fn entries(&self) -> usize {
         self.col_idx.len()
     }
 
-    /// Bytes of the arrays.
+    /// Of all three arrays, mapped or not.
     pub fn bytes(&self) -> usize {
         8 * self.row_ptr.len() + 4 * self.entries() * (1 + usize::from(self.weights.is_some()))
     }
@@ -44,7 +44,7 @@ impl Csr {
         self.row(i).map(|e| (self.col_idx[e] as usize, self.weights.as_ref().map_or(1.0, |w| w[e])))
     }
 
-    /// The transposed matrix.
+    /// A new matrix whose row j lists the rows that have an entry in column j.
     pub fn transposed(&self) -> Csr {
         build::transposed(self)
     }

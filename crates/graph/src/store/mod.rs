@@ -79,7 +79,7 @@ const PARTS: [u8; 3] = [1, 2, 3];
 pub struct Meta {
     format: String,
     version: u32,
-    /// Name of the dataset.
+    /// Of the dataset: shown to people and written to run directories.
     pub name: String,
     level: StoredLevel,
     /// Classes; labels of each unit of a multi-label task; numbers of each unit of a regression.
@@ -126,7 +126,7 @@ pub struct Counts {
     pub directed_edges: usize,
     /// d.
     pub features: usize,
-    /// Graphs.
+    /// 1 where there is no `graph_ptr.npy`.
     pub graphs: usize,
 }
 
@@ -141,7 +141,7 @@ impl std::fmt::Display for Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Name of the format.
+    /// As `harmonia data convert` calls the format it was read from.
     pub format: String,
     /// Settings of the conversion.
     #[serde(default, skip_serializing_if = "String::is_empty")]

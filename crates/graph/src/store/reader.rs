@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// A store whose sizes, types and offsets fit together; its edges and features have not been read yet.
 pub struct Store {
     directory: PathBuf,
-    /// `meta.json`.
+    /// `meta.json`, its version known.
     pub meta: Meta,
     adjacency: Csr,
     features: Features,
@@ -27,7 +27,7 @@ pub struct Store {
 /// One file of a store held against its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// The file.
+    /// Its name within the store.
     pub file: String,
     /// SHA-256 of what is there.
     pub found: String,
