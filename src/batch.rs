@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub enum Reach {
     /// Hop by hop along the walk.
     Walk(Arc<Transition>),
-    /// Graph tasks: every node counts with a weight a hop, known in advance.
+    /// Graph tasks: every node counts with one weight per hop, known in advance.
     Weights(Arc<NodeWeights>),
 }
 

@@ -50,7 +50,7 @@ struct Curve {
     centre: f64,
     distribution: Distribution,
     weights: Vec<f64>,
-    /// x, and one band an output, over several runs.
+    /// x, and one band per output, over several runs.
     bands: Option<(Vec<f64>, Vec<Band>)>,
 }
 

@@ -201,7 +201,7 @@ pub struct Histogram {
 pub struct Bands {
     /// Increasing.
     pub x: Vec<f64>,
-    /// One an output.
+    /// One per output.
     pub outputs: Vec<Band>,
 }
 
@@ -281,7 +281,7 @@ pub struct Local {
     pub predicted: String,
     /// Probability of each class of [`Summary::classes`], both of a binary task.
     pub probabilities: Vec<f64>,
-    /// One an output.
+    /// One per output.
     pub outputs: Vec<LocalOutput>,
     /// Split over features.
     pub by_feature: ByFeature,

@@ -1,4 +1,4 @@
-//! numpy's `.npz`: a zip with one `.npy` array a member, as `numpy.savez` writes it.
+//! numpy's `.npz`: a zip with one `.npy` array per member, as `numpy.savez` writes it.
 //!
 //! Gives the bytes of an array for [`harmonia_graph::npy::Npy::parse`]; sizes, names and checksums are checked by [`Archive`].
 

@@ -34,7 +34,7 @@ pub struct Statistics {
     pub features: usize,
     /// Share of X that is not zero.
     pub non_zero: f64,
-    /// (name, units) of each class; several labels a unit: how often each occurs.
+    /// (name, units) of each class; several labels per unit: how often each occurs.
     pub classes: Vec<(String, usize)>,
     /// Units without a label.
     pub unlabelled: usize,

@@ -68,7 +68,7 @@ pub struct Arguments {
     /// BenchRun the same epochs in PyTorch, with this Python, which has torch
     #[arg(long, value_name = "PYTHON")]
     peers: Option<PathBuf>,
-    /// Also those of PyTorch that take minutes an epoch
+    /// Also those of PyTorch that take minutes per epoch
     #[arg(long, requires = "peers")]
     slow: bool,
     /// Where to draw the growth of time (with --case scaling)

@@ -43,7 +43,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares what everything else is a function of: communities and informative columns, about 6 bytes a node.
+    /// Prepares what everything else is a function of: communities and informative columns, about 6 bytes per node.
     ///
     /// # Errors
     /// A shape that cannot be generated; see [`GraphShape::check`].

@@ -50,7 +50,7 @@ impl Csr {
     }
 
     /// Whether the matrix equals its transpose, without building it. Rows are sorted, so going through them in order
-    /// meets the entries of every column in order: a cursor a row follows along.
+    /// meets the entries of every column in order: one cursor per row follows along.
     pub fn is_symmetric(&self) -> bool {
         let (row_ptr, col_idx) = (&self.row_ptr[..], &self.col_idx[..]);
         let weights = self.weights.as_deref();

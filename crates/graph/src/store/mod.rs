@@ -13,7 +13,7 @@
 //! | `train.npy`, `valid.npy`, `test.npy` | any | integer | unit ids; leave all three out where there is no split |
 //! | `splits.npy` | splits x units | u8 | instead of those, for several: 1 train, 2 validation, 3 test, 0 none |
 //! | `graph_ptr.npy` | graphs + 1 | integer | optional; first node of each graph |
-//! | `node_names.txt` | | text | optional; one name a line |
+//! | `node_names.txt` | | text | optional; one name per line |
 //! | `node_order.npy` | n | integer | optional; number of each node in the source, where nodes were reordered |
 //!
 //! Arrays are in C order and little-endian; floats are f16, f32 or f64 (integers will do), integers of any width. An

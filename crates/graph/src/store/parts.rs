@@ -95,7 +95,7 @@ fn targets(array: &MappedArray, path: &Path, meta: &Meta, units: usize) -> Resul
     Ok(Labels::Values { values, width })
 }
 
-/// Numbers of the nodes in the source, one a node, where they were reordered.
+/// Numbers of the nodes in the source, one per node, where they were reordered.
 pub(super) fn node_order(path: &Path, meta: &Meta, nodes: usize) -> Result<Option<Array<u32>>> {
     match (path.exists(), &meta.node_order) {
         (false, None) => return Ok(None),

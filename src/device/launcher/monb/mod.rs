@@ -15,7 +15,7 @@ use crate::device::{Dropout, Responses, Routing};
 use harmonia_graph::error::{Error, Result};
 use sizes::{ANY, SPARSE, forward_grid, workspace_bytes};
 
-/// Where the generic kernels keep activations: shared memory, or a piece of global memory a block.
+/// Where the generic kernels keep activations: shared memory, or a piece of global memory per block.
 struct Workspace<V: Driver> {
     size: usize,
     shared_bytes: u32,
@@ -65,7 +65,7 @@ impl<V: Driver> Launcher<V> {
         let mut grid = Grid::new(grid, [variant.threads, 1]);
         grid.shared_bytes = workspace.shared_bytes;
         // SAFETY: X and F are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout,
-        // the workspace a piece per block. Of a sparse X responses are d + nnz, and columns end at nnz.
+        // the workspace one piece per block. Of a sparse X responses are d + nnz, and columns end at nnz.
         unsafe {
             match sparse {
                 None => self.run(variant.forward, grid, &arguments),
@@ -133,9 +133,9 @@ impl<V: Driver> Launcher<V> {
         let mut sums = self.allocate::<f32>(sizes.heads)?;
         let mut expert_sums = self.allocate::<f32>(expert_parameters)?;
         let (d_expert, d_head) = (self.at_mut(&mut expert_sums, 0), self.at_mut(&mut sums, 0));
-        // SAFETY: X and dF are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout; a
-        // slice of sums a team and a chunk, a piece of workspace a block. Of a sparse X gradients are d + nnz, and columns end
-        // at nnz.
+        // SAFETY: X and dF are n x d, heads d x m x (w + 1), routing d x m with experts below C, parameters the whole layout; one
+        // slice of sums per team and per chunk, one piece of workspace per block. Of a sparse X gradients are d + nnz, and
+        // columns end at nnz.
         unsafe {
             match sparse {
                 None => self.run(variant.backward, grid, &arguments)?,
