@@ -129,7 +129,7 @@ KERNEL(knots_backward, KnotsBackward) {
         return;
     }
     __syncthreads();
-    // One thread a sum of the block: over warps, and over the lanes that took rows of the same feature.
+    // One thread per sum of the block: over warps, and over the lanes that took rows of the same feature.
     for (uint32_t at = threadIdx.y; at < knots.stride * 2; at += blockDim.y) {
         if (threadIdx.x < knots.lanes && active) {
             float total = 0.0f;

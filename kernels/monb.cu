@@ -8,7 +8,7 @@
 // Shapes    X, F, dF n x d; heads and sums d x m x (w + 1), w the last hidden width; experts' hidden layers in a row
 // Threads   monb_forward/backward_16_8 and _64_32: monb_tile.cuh; _any: monb_any.cuh.
 //           monb_fold: one per head entry. monb_finish_*: one per gate, one per coefficient, 32 x 8 per row of U, one per weight.
-// Bytes     X read once and F written once a pass (backward: X and dF read once); weights from cache.
+// Bytes     X read once and F written once per pass (backward: X and dF read once); weights from cache.
 // Deterministic: every team has its own slice of expert_sums; reduce.cu adds the slices in order.
 
 #include "monb_any.cuh"

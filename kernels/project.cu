@@ -7,7 +7,7 @@
 //           only the non-zeros and the sums over columns are needed. Neither F nor dF is ever dense.
 // Shapes    states n x columns, columns = T width, width = L padded; W and S d x columns; R nnz, column by column
 // Threads   small kernels: one per element. Sparse forward: a warp per row, lanes over columns. Sparse backward: S by segments
-//           of columns, a warp each, lanes over columns; dF by segments too, eight lanes a non-zero.
+//           of columns, a warp each, lanes over columns; dF by segments too, eight lanes per non-zero.
 // Bytes     load and store: every element once. Sparse: nnz x columns of W (forward) or of states (backward, twice) gathered.
 // Deterministic: rows and segments are summed in order, segments of a column likewise.
 
@@ -170,7 +170,7 @@ KERNEL(project_sparse_finish, ProjectSparseBackward) {
     args.sums[at] = sum;
 }
 
-// dF of the non-zeros: <Y[i,:], W[k,:]>. Block 256, eight lanes a non-zero; grid: segments.
+// dF of the non-zeros: <Y[i,:], W[k,:]>. Block 256, eight lanes per non-zero; grid: segments.
 template <typename S>
 __device__ __forceinline__ void project_sparse_backward(const ProjectSparseBackward& args) {
     const uint32_t lane = threadIdx.x % DOT_LANES;

@@ -5,7 +5,7 @@
 //           M^T = A^T D^-1, so the stored state is already D^-1 y_t. Stored states carry the factor `state_scale`.
 // Shapes    F, H, dF, states n x d; theta_t d; A as CSR with 64-bit offsets and 32-bit columns, values optional
 // Threads   >= 32 columns: a warp per row, lanes over columns, four columns per lane where d is a multiple of four;
-//           5..31 columns: 8, 16 or 32 lanes a row; <= 4 columns: 8 lanes a row, over its neighbours.
+//           5..31 columns: 8, 16 or 32 lanes per row; <= 4 columns: 8 lanes per row, over its neighbours.
 //           Rows with more than HARMONIA_LONG_ROW neighbours are left out, summed segment by segment by the kernels
 //           `propagate_partial_*` and finished by `propagate_long_*`: no block is the straggler.
 // Bytes     a hop: nnz x d state elements gathered, then n x d (state out, accumulator in and out; backward also F) once
@@ -163,7 +163,7 @@ __device__ __forceinline__ void write_group_sums(const Propagate& args, float d_
     }
 }
 
-// 4 < d < 32: `group` lanes a row (8, 16 or 32, at least d). Block 256; grid: 1, blocks of items.
+// 4 < d < 32: `group` lanes per row (8, 16 or 32, at least d). Block 256; grid: 1, blocks of items.
 template <Pass PASS, typename S>
 __device__ void propagate_medium(const Propagate& args) {
     const uint32_t col = threadIdx.x % args.group;
@@ -204,7 +204,7 @@ __device__ void propagate_medium(const Propagate& args) {
     }
 }
 
-// d <= 4: eight lanes a row, over its neighbours. `group` is 8. Block 256; grid: 1, blocks of items.
+// d <= 4: eight lanes per row, over its neighbours. `group` is 8. Block 256; grid: 1, blocks of items.
 template <Pass PASS, typename S>
 __device__ void propagate_narrow(const Propagate& args) {
     constexpr uint32_t GROUP = 8;

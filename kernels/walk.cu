@@ -7,7 +7,7 @@
 //           graph
 // Shapes    states of all hops side by side, n x columns; a step reads `width` columns of them and writes others; logits
 //           rows x L; A as CSR with 64-bit offsets and 32-bit columns, values optional
-// Threads   a step: `group` lanes a row over columns, four of them each where the width is a multiple of four; a row
+// Threads   a step: `group` lanes per row over columns, four of them each where the width is a multiple of four; a row
 //           with fewer than eight such lanes has several of them, each taking every so many of its entries.
 //           Rows with more than HARMONIA_LONG_ROW entries are left out, summed segment by segment by the same kernel
 //           (`sums`) and finished by `walk_long_*`. Logits of graphs: a warp each. The rest: one thread per element.

@@ -3,7 +3,7 @@
 
     from to_store import from_pyg, from_dgl
     from_pyg(Planetoid("data", "Cora")[0], "stores/cora", "cora")            # one Data: a node task
-    from_pyg(TUDataset("data", "MUTAG"), "stores/mutag", "mutag")            # many Data, y a graph: a graph task
+    from_pyg(TUDataset("data", "MUTAG"), "stores/mutag", "mutag")            # many Data, one y per graph: a graph task
     from_dgl(graph, "stores/own", "own")                                     # ndata feat, label, train_mask, ...
     from_dgl(list_of_graph_and_label, "stores/set", "set")
 
@@ -187,7 +187,7 @@ def _write(graphs, several, directory, name):
         raise ValueError("graphs have different numbers of features")
     if len({graph["weight"] is None for graph in graphs}) != 1:
         raise ValueError("some graphs have edge weights and some have none")
-    # One label a node only where every graph has exactly that many.
+    # One label per node only where every graph has exactly that many.
     by_node = all(graph["y"].ndim > 0 and len(graph["y"]) == len(graph["x"]) for graph in graphs)
     level = "node" if not several or (by_node and (sizes > 1).any()) else "graph"
     labels, classes, multi_label = _labels(graphs, level)

@@ -198,7 +198,7 @@ impl Layout {
         })
     }
 
-    /// Number of parameters.
+    /// Parameters of all tensors.
     pub fn len(&self) -> usize {
         self.readout_bias.end
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub enum Reach {
     /// Hop by hop along the walk.
     Walk(Arc<Transition>),
-    /// Graph tasks: every node counts with a weight a hop, known in advance.
+    /// Graph tasks: every node counts with one weight per hop, known in advance.
     Weights(Arc<NodeWeights>),
 }
 
@@ -31,7 +31,7 @@ pub struct Batch {
     pub graph_ptr: Vec<usize>,
     /// Whether logits belong to nodes or graphs.
     pub level: Level,
-    /// The loss.
+    /// What scores the logits; it decides the type of `targets`.
     pub objective: Objective,
     /// L.
     pub outputs: usize,
@@ -67,7 +67,7 @@ impl Batch {
 /// Cuts batches out of a dataset; the walk, or what nodes weigh by it, is derived once.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
-    /// The source.
+    /// All units; batches share its features where they take every node.
     pub dataset: &'a Dataset,
     /// X of the nodes that batches are cut out of: those of the dataset, or merged.
     features: Arc<Features>,

@@ -15,13 +15,13 @@ pub struct Config {
     pub preset: String,
     /// What to train on.
     pub data: Data,
-    /// The random walk.
+    /// Which random walk carries responses from node to node.
     pub walk: Walk,
     /// Sizes of the model.
     pub model: Model,
     /// How parameters start.
     pub init: Initialisation,
-    /// Optimisation.
+    /// How parameters are fitted, and when that ends.
     pub train: Train,
     /// How it is computed.
     pub engine: Engine,
@@ -166,7 +166,7 @@ impl Metric {
     }
 }
 
-/// Optimisation.
+/// How parameters are fitted, and when that ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Train {
@@ -191,7 +191,7 @@ pub struct Train {
     pub clip_norm: f64,
     /// Graphs a step sees (on one graph: training nodes a step is scored on); 0: everything at once.
     pub batch_size: usize,
-    /// Most epochs.
+    /// Most epochs; patience may end a run before.
     pub epochs: usize,
     /// Epochs without improvement before stopping, counted once the model has begun to learn; 0: never stop early.
     pub patience: usize,
@@ -199,7 +199,7 @@ pub struct Train {
     pub metric: Metric,
     /// `auto` (by the labels), `softmax`, `sigmoid` or `squared`.
     pub loss: LossChoice,
-    /// Dropout probability.
+    /// Probability of dropping, in [0, 1).
     pub dropout: f64,
     /// `input`, `feature`, `hidden` or `none`.
     pub dropout_place: DropoutPlace,
@@ -219,7 +219,7 @@ pub enum States {
 }
 
 impl States {
-    /// Of one element.
+    /// Bytes of one element.
     pub fn bytes(self) -> usize {
         match self {
             States::F32 => 4,
@@ -296,7 +296,7 @@ pub struct Engine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
-    /// First seed.
+    /// Seed of the first run: below 2^63, with room for all seeds.
     pub seed: u64,
     /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
     pub seeds: usize,

@@ -234,15 +234,15 @@ mod tests {
     #[test]
     fn the_truth_recovers_itself_whatever_the_constants() {
         let truth = truth();
-        let found =
+        let recovery =
             recover(&truth, &[0, 1, 2], &contributions(&truth, [4.0, 3.0, 2.0, 1.0]), &hop_weights(&truth)).unwrap();
-        assert_eq!((found.precision_at_4, found.ndcg_at_4, found.hop_accuracy), (1.0, 1.0, 1.0));
-        assert_eq!(found.ranking[..5], [7, 2, 0, 11, 1]);
-        for (at, row) in found.rows.iter().enumerate() {
+        assert_eq!((recovery.precision_at_4, recovery.ndcg_at_4, recovery.hop_accuracy), (1.0, 1.0, 1.0));
+        assert_eq!(recovery.ranking[..5], [7, 2, 0, 11, 1]);
+        for (at, row) in recovery.rows.iter().enumerate() {
             assert_eq!((row.true_rank, row.recovered_rank), (at + 1, at + 1));
             assert!((row.importance - row.true_importance).abs() < 1e-12 && row.hop_l1 < 1e-12);
         }
-        let table = found.to_string();
+        let table = recovery.to_string();
         assert!(table.ends_with("Precision@4 1.000, NDCG@4 1.000, dominant hops 4/4"), "{table}");
         let widths: Vec<usize> = table.lines().take(6).map(str::len).collect();
         assert!(widths[1..].iter().all(|&width| width == widths[1]), "{table}");
@@ -257,16 +257,16 @@ mod tests {
         values.chunks_exact_mut(FEATURES).zip([-9.0, 0.0, 9.0]).for_each(|(row, x)| row[5] = x);
         let mut theta = vec![0.0; 5 * FEATURES];
         theta[4 * FEATURES..].fill(1.0);
-        let found = recover(&truth, &[0, 1, 2], &values, &theta).unwrap();
-        assert_eq!(found.ranking[..4], [5, 0, 2, 11]);
-        assert_eq!((found.precision_at_4, found.hop_accuracy), (0.75, 0.0));
+        let recovery = recover(&truth, &[0, 1, 2], &values, &theta).unwrap();
+        assert_eq!(recovery.ranking[..4], [5, 0, 2, 11]);
+        assert_eq!((recovery.precision_at_4, recovery.hop_accuracy), (0.75, 0.0));
         let discount = |position: f64| (position + 1.0).log2().recip();
         let gain = 2.0 * discount(2.0) + 3.0 * discount(3.0) + discount(4.0);
         let ideal = 4.0 * discount(1.0) + 3.0 * discount(2.0) + 2.0 * discount(3.0) + discount(4.0);
-        assert!((found.ndcg_at_4 - gain / ideal).abs() < 1e-12);
-        assert!(found.rows.iter().all(|row| row.recovered_hop == 4 && (row.hop_l1 - 2.0).abs() < 1e-12));
-        assert_eq!(found.rows[0].recovered_rank, 9); // after the four, then columns 1, 3, 4 and 6 with the same importance of 0
-        let table = found.to_string();
+        assert!((recovery.ndcg_at_4 - gain / ideal).abs() < 1e-12);
+        assert!(recovery.rows.iter().all(|row| row.recovered_hop == 4 && (row.hop_l1 - 2.0).abs() < 1e-12));
+        assert_eq!(recovery.rows[0].recovered_rank, 9); // after the four, then columns 1, 3, 4 and 6 with the same importance of 0
+        let table = recovery.to_string();
         assert!(table.contains("without carrying signal: x5\n"), "{table}");
     }
 
@@ -274,9 +274,9 @@ mod tests {
     fn unconstrained_hop_weights_are_compared_up_to_scale_and_sign() {
         let truth = truth();
         let theta: Vec<f64> = hop_weights(&truth).iter().map(|weight| -3.0 * weight).collect();
-        let found = recover(&truth, &[0, 1, 2], &contributions(&truth, [1.0; INFORMATIVE]), &theta).unwrap();
-        assert_eq!(found.hop_accuracy, 1.0);
-        assert!(found.rows.iter().all(|row| row.hop_l1 < 1e-12));
+        let recovery = recover(&truth, &[0, 1, 2], &contributions(&truth, [1.0; INFORMATIVE]), &theta).unwrap();
+        assert_eq!(recovery.hop_accuracy, 1.0);
+        assert!(recovery.rows.iter().all(|row| row.hop_l1 < 1e-12));
     }
 
     #[test]
@@ -296,11 +296,11 @@ mod tests {
     #[test]
     fn it_survives_the_summary_file() {
         let truth = truth();
-        let found =
+        let recovery =
             recover(&truth, &[0, 1, 2], &contributions(&truth, [1.0; INFORMATIVE]), &hop_weights(&truth)).unwrap();
-        let json = serde_json::to_value(&found).unwrap();
+        let json = serde_json::to_value(&recovery).unwrap();
         assert_eq!(json["precision_at_4"], 1.0);
         assert_eq!((&json["rows"][0]["name"], &json["rows"][0]["response"]), (&"x7".into(), &"2x".into()));
-        assert_eq!(serde_json::from_value::<Recovery>(json).unwrap(), found);
+        assert_eq!(serde_json::from_value::<Recovery>(json).unwrap(), recovery);
     }
 }

@@ -102,7 +102,7 @@ fn growth_is_measured_fitted_and_drawn() {
     }
     let picture = std::fs::read_to_string(scratch.path("growth.svg")).unwrap();
     well_formed(&picture);
-    assert_eq!(picture.matches("<circle").count(), 5 * 4 * 2, "a point a measurement");
+    assert_eq!(picture.matches("<circle").count(), 5 * 4 * 2, "one point per measurement");
     for part in ["directed edges", "walk lengths T", "seconds per epoch", "x^"] {
         assert!(picture.contains(part), "{part}");
     }

@@ -5,22 +5,18 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "browser/checks.rs"]
+mod checks;
 #[path = "browser/driver.rs"]
 mod driver;
+#[path = "browser/real_runs.rs"]
+mod real_runs;
 #[path = "browser/sample.rs"]
 mod sample;
 
+use checks::{BROKEN, OVERFLOW, changes, clean, drawn};
 use driver::Browser;
-use harmonia::FittedModel;
-use harmonia::Stop;
-use harmonia::config::Config;
-use harmonia::dataset::{Dataset, Features, Labels};
-use harmonia::device::cpu::Cpu;
-use harmonia::graph::{Direction, Graph, Split};
 use harmonia::report;
-use harmonia::runs::{TrainedRun, members};
-use harmonia::session::{Session, Silent};
-use harmonia::watch::Watch;
 use sample::{HOSTILE, everything};
 use serde_json::json;
 
@@ -37,71 +33,6 @@ fn plain(k: usize) -> String {
 
 fn hostile(k: usize) -> String {
     HOSTILE[k % HOSTILE.len()].to_string()
-}
-
-/// Pictures that are not drawn: without marks, without size, or with a number that is none.
-const BROKEN: &str = "return [...document.querySelectorAll('figure')].filter((figure) => figure.offsetParent !== null)
-    .filter((figure) => {
-        const svg = figure.querySelector('.drawing > svg');
-        if (!svg) return true;
-        const box = svg.getBoundingClientRect();
-        const marks = svg.querySelectorAll('rect, path, circle, line');
-        const bad = [...svg.querySelectorAll('*')].some((mark) => [...mark.attributes].some(({name, value}) =>
-            !['aria-label', 'style'].includes(name) && /NaN|undefined|Infinity/.test(value)));
-        return box.width < 100 || box.height < 20 || !marks.length || bad;
-    }).map((figure) => figure.dataset.figure)";
-
-/// What a person who cannot see or point would stumble over.
-const OBSTACLES: &str = "const wrong = [];
-    const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
-    ids.filter((id, at) => ids.indexOf(id) !== at).forEach((id) => wrong.push(`id twice: ${id}`));
-    for (const field of document.querySelectorAll('input, select, button')) {
-        const name = [...(field.labels || [])].map((label) => label.textContent).join('') || field.textContent || field.ariaLabel;
-        if (!name || !name.trim()) wrong.push(`no name: ${field.outerHTML.slice(0, 80)}`);
-    }
-    for (const svg of document.querySelectorAll('svg')) {
-        const hidden = svg.closest('[aria-hidden=true]');
-        if (!hidden && !(svg.getAttribute('role') === 'img' && svg.getAttribute('aria-label')?.trim())) wrong.push('svg without a name');
-    }
-    let level = 0;
-    for (const heading of document.querySelectorAll('h1, h2, h3, h4')) {
-        const next = Number(heading.tagName[1]);
-        if (next > level + 1) wrong.push(`heading ${heading.textContent} skips a level`);
-        if (!heading.textContent.trim()) wrong.push('empty heading');
-        level = next;
-    }
-    if (document.querySelectorAll('h1').length !== 1) wrong.push('not one h1');
-    if (document.querySelectorAll('main').length !== 1) wrong.push('not one main');
-    if (!document.documentElement.lang || !document.title) wrong.push('no language or title');
-    for (const link of document.querySelectorAll('a[href^=\"#\"]')) if (!document.getElementById(link.hash.slice(1))) wrong.push(`dead link ${link.hash}`);
-    for (const cell of document.querySelectorAll('th')) if (!cell.scope) wrong.push('header cell without scope');
-    return wrong";
-
-/// What sticks out of the page to the right.
-const OVERFLOW: &str = "const wide = document.documentElement.clientWidth;
-    return document.documentElement.scrollWidth <= wide ? [] : [...document.querySelectorAll('body *')]
-        .filter((element) => element.getBoundingClientRect().right > wide + 1).map((element) => element.outerHTML.slice(0, 100))";
-
-fn drawn(browser: &Browser, figure: &str) -> String {
-    let script = format!("return document.querySelector('[data-figure=\"{figure}\"] .drawing > svg').outerHTML");
-    browser.run(&script).as_str().unwrap().to_string()
-}
-
-/// Does something and requires that the named pictures are drawn differently, and the reader is told.
-fn changes(browser: &Browser, figures: &[&str], act: impl FnOnce()) {
-    browser.run("document.getElementById('status').textContent = ''");
-    let before: Vec<String> = figures.iter().map(|figure| drawn(browser, figure)).collect();
-    act();
-    for (figure, before) in figures.iter().zip(before) {
-        assert_ne!(drawn(browser, figure), before, "{figure} did not change");
-    }
-    assert_ne!(browser.run("return document.getElementById('status').textContent"), "", "nothing was said");
-}
-
-fn clean(browser: &Browser) {
-    assert_eq!(browser.messages(), Vec::<String>::new());
-    assert_eq!(browser.list(BROKEN), Vec::<String>::new());
-    assert_eq!(browser.list(OBSTACLES), Vec::<String>::new());
 }
 
 #[test]
@@ -328,151 +259,4 @@ fn a_page_with_next_to_nothing_is_a_page() {
     browser.open(&report::html(&report::Data::default()).unwrap());
     assert_eq!(browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)"), ["summary"]);
     clean(&browser);
-}
-
-#[test]
-fn the_page_of_a_real_run_is_drawn() {
-    let Some(browser) = Browser::start() else { return };
-    let nodes = 40;
-    let edges: Vec<(u32, u32)> = (0..nodes).map(|i| (i, (i * 7 + 1) % nodes)).filter(|(a, b)| a != b).collect();
-    let graph = Graph::from_edges(nodes as usize, &edges, None, Direction::Undirected).unwrap();
-    let values = (0..nodes * 3).map(|at| (at as f32 * 0.37).sin()).collect();
-    let labels = Labels::Classes { ids: (0..nodes).map(|i| i % 3).collect(), classes: 3 };
-    let split = Split { train: (0..20).collect(), valid: (20..30).collect(), test: (30..40).collect() };
-    let features = Features::new(nodes as usize, 3, values).unwrap();
-    let mut dataset = Dataset::nodes("ring", graph, features, labels, split).unwrap();
-    dataset.feature_names = vec!["<b>bold</b>".into(), "height".into(), "width".into()];
-    let mut config = Config::default();
-    config.train.epochs = 5;
-    config.data.normalise = harmonia::dataset::Normalise::Standardise;
-    let stop = Stop::new();
-    let scratch = tempfile::tempdir().unwrap();
-    let root = scratch.path().join("run");
-    Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
-    browser.open(&std::fs::read_to_string(root.join("report.html")).unwrap());
-    let sections = browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)");
-    assert_eq!(sections, ["summary", "curves", "shapes", "hops", "routing", "settings"]);
-    assert!(browser.run("return document.body.textContent").as_str().unwrap().contains("harmonia report"));
-    clean(&browser);
-    // Without edges every walk stays where it is, so two nodes that differ in one feature differ by its curve alone. The
-    // page's curve is over the data as given, the model scales what it is given: both must say the same.
-    let (here, there) = (0.2f32, -0.7f32);
-    let values = vec![0.1, here, 0.3, 0.1, there, 0.3];
-    let labels = Labels::Classes { ids: vec![0, 1], classes: 3 };
-    let split = Split { train: vec![0], valid: vec![1], test: vec![] };
-    let graph = Graph::from_edges(2, &[], None, Direction::Undirected).unwrap();
-    let apart = Dataset::nodes("two", graph, Features::new(2, 3, values).unwrap(), labels, split).unwrap();
-    let logits = FittedModel::load(&root.join("best.safetensors")).unwrap().logits(&apart).unwrap();
-    let drawn: Vec<f64> = serde_json::from_value(browser.run(&format!(
-        "const {{weight, shape}} = data.features.find((feature) => feature.index === 1);
-         return weight.map((weight) => weight * (response(shape, {here}) - response(shape, {there})))"
-    )))
-    .unwrap();
-    for (output, drawn) in drawn.into_iter().enumerate() {
-        let model = f64::from(logits[output] - logits[3 + output]);
-        // The model computes in f32, with numbers of size one.
-        assert!((drawn - model).abs() < 1e-5, "{output}: {drawn} {model}");
-    }
-    assert!((logits[0] - logits[3]).abs() > 1e-4, "a curve that is flat shows nothing: {logits:?}");
-}
-
-#[test]
-fn the_whole_page_of_real_runs_is_drawn() {
-    let Some(browser) = Browser::start() else { return };
-    let nodes = 40;
-    let edges: Vec<(u32, u32)> = (0..nodes).map(|i| (i, (i * 7 + 1) % nodes)).filter(|(a, b)| a != b).collect();
-    let graph = Graph::from_edges(nodes as usize, &edges, None, Direction::Undirected).unwrap();
-    let values = (0..nodes * 3).map(|at| (at as f32 * 0.37).sin()).collect();
-    let labels = Labels::Classes { ids: (0..nodes).map(|i| i % 2).collect(), classes: 2 };
-    let split = Split { train: (0..20).collect(), valid: (20..30).collect(), test: (30..40).collect() };
-    let features = Features::new(nodes as usize, 3, values).unwrap();
-    let mut dataset = Dataset::nodes("ring", graph, features, labels, split).unwrap();
-    dataset.feature_names = vec!["</script><script>alert(1)</script>".into(), "height".into(), "width".into()];
-    let mut config = Config::default();
-    (config.train.epochs, config.run.seeds) = (5, 2);
-    let stop = Stop::new();
-    let scratch = tempfile::tempdir().unwrap();
-    let root = scratch.path().join("run");
-    Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
-    let runs: Vec<TrainedRun> =
-        members(&root).unwrap().iter().map(|path| TrainedRun::open(path, |_| Ok(dataset.clone())).unwrap()).collect();
-    for units in [&[][..], &[7, 3]] {
-        let request = report::Request { runs: &runs, units, diagnose: true, watch: &Watch::silent() };
-        let data = report::full(&request).unwrap();
-        // Every split of every logit adds up: the page says so, too.
-        for local in &data.locals {
-            for (output, of) in local.outputs.iter().enumerate() {
-                let features: f64 = local.by_feature.parts.iter().map(|part| part.values[output]).sum();
-                let nodes: f64 = local.by_node.parts.iter().map(|part| part.values[output]).sum();
-                let hops: f64 = local.by_hop.iter().map(|part| part.values[output]).sum();
-                let rest = |rest: &[f64]| rest.get(output).copied().unwrap_or(0.0);
-                for sum in [features + rest(&local.by_feature.rest), nodes + rest(&local.by_node.rest), hops] {
-                    // f32 logits of size one.
-                    assert!((of.intercept + sum + of.residual - of.logit).abs() < 1e-9 && of.residual.abs() < 1e-5);
-                }
-            }
-        }
-        browser.open(&report::html(&data).unwrap());
-        assert_eq!(browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)"), SECTIONS);
-        assert!(browser.run("return document.body.textContent").as_str().unwrap().contains("<script>alert(1)"));
-        for width in [320, 1400] {
-            browser.width(width);
-            assert_eq!(browser.list(OVERFLOW), Vec::<String>::new(), "{width}");
-            clean(&browser);
-        }
-    }
-}
-
-#[test]
-fn the_page_of_a_regression_speaks_in_the_units_of_its_targets() {
-    let Some(browser) = Browser::start() else { return };
-    let nodes = 60;
-    let edges: Vec<(u32, u32)> = (0..nodes).map(|i| (i, (i + 1) % nodes)).collect();
-    let graph = Graph::from_edges(nodes as usize, &edges, None, Direction::Undirected).unwrap();
-    let x = |i: u32| (i as f32 * 0.37).sin();
-    let targets = (0..nodes).flat_map(|i| [500.0 + 40.0 * x(i), x(i + 1)]).collect();
-    let split = Split { train: (0..40).collect(), valid: (40..50).collect(), test: (50..60).collect() };
-    let features = Features::new(nodes as usize, 1, (0..nodes).map(x).collect()).unwrap();
-    let labels = Labels::Values { values: targets, width: 2 };
-    let mut dataset = Dataset::nodes("ring", graph, features, labels, split).unwrap();
-    dataset.class_names = vec!["price".into(), "age".into()];
-    let mut config = Config::default();
-    (config.train.epochs, config.train.learning_rate) = (60, 2e-2);
-    let stop = Stop::new();
-    let scratch = tempfile::tempdir().unwrap();
-    let root = scratch.path().join("run");
-    Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
-    browser.open(&std::fs::read_to_string(root.join("report.html")).unwrap());
-    clean(&browser);
-    let runs = vec![TrainedRun::open(&root, |_| Ok(dataset.clone())).unwrap()];
-    let request = report::Request { runs: &runs, units: &[], diagnose: false, watch: &Watch::silent() };
-    let data = report::full(&request).unwrap();
-    // The first target lies around 500: so do its predictions, and the terms add up to them.
-    assert!(
-        data.locals.iter().all(|local| (local.outputs[0].logit - 500.0).abs() < 100.0),
-        "{:?}",
-        data.locals[0].outputs
-    );
-    assert!(data.locals.iter().all(|local| local.probabilities.is_empty()));
-    browser.open(&report::html(&data).unwrap());
-    let text = browser.run("return document.querySelector('main').textContent");
-    let text = text.as_str().unwrap();
-    for words in [
-        "Test R2",
-        "Root mean squared error",
-        "the smallest error",
-        "In truth it is",
-        "price",
-        "added to the prediction",
-    ] {
-        assert!(text.contains(words), "{words:?} is not on the page");
-    }
-    for words in ["logit", "Probability", "Accuracy", "NaN", "undefined"] {
-        assert!(!text.contains(words), "{words:?} is on the page");
-    }
-    for width in [320, 1400] {
-        browser.width(width);
-        assert_eq!(browser.list(OVERFLOW), Vec::<String>::new(), "{width}");
-        clean(&browser);
-    }
 }

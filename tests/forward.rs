@@ -101,7 +101,7 @@ fn every_walk() {
 
 #[test]
 fn sizes_around_tiles_lanes_and_panels() {
-    // One node, one feature; 16 points are a lane, 256 a tile, 64 columns a panel.
+    // One node, one feature; a lane has 16 points, a tile 256, a panel 64 columns.
     for (nodes, features) in [(1, 1), (2, 1), (1, 70), (15, 2), (16, 2), (17, 65), (255, 1), (256, 2), (257, 1)] {
         let recipe = Recipe { seed: 300, nodes, features, hops: 2, hidden: vec![9], ..Recipe::default() };
         check::<f64>(&recipe.problem(), None, None, F64_TOLERANCE);

@@ -23,8 +23,8 @@ impl OutputFile {
         let is_stdout = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name));
         let path = (!is_stdout).then(|| path.to_path_buf());
         let Some(file) = &path else { return Ok(OutputFile { path, ending: endings[0] }) };
-        let found = file.extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
-        let known = endings.iter().copied().find(|ending| Some(*ending) == found.as_deref());
+        let given = file.extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
+        let known = endings.iter().copied().find(|ending| Some(*ending) == given.as_deref());
         let any = files::is_stream(file) || (file.extension().is_none() && endings.len() == 1);
         let Some(ending) = known.or(any.then_some(endings[0])) else {
             let endings: Vec<String> = endings.iter().map(|ending| format!(".{ending}")).collect();

@@ -38,8 +38,8 @@ pub struct Arguments {
 }
 
 /// The two scores that are shown: of classes accuracy and ROC-AUC, of numbers R2 and RMSE.
-fn shown(found: &[Removal]) -> [&'static ScoreKind; 2] {
-    let is_regression = found.first().is_some_and(|removal| removal.full.names().any(|name| name == "r2"));
+fn shown(removals: &[Removal]) -> [&'static ScoreKind; 2] {
+    let is_regression = removals.first().is_some_and(|removal| removal.full.names().any(|name| name == "r2"));
     match is_regression {
         true => ["r2", "rmse"].map(|name| Objective::Squared.score_kind(name)),
         false => ["accuracy", "roc_auc"].map(|name| Objective::Softmax.score_kind(name)),
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         // Before hours of training, not after.
         let picture = OutputFile::new("--plot", &plot, &["svg"])?.beside_json("--plot", arguments.json)?;
         files::check_writable(&file)?;
-        let mut found = Vec::new();
+        let mut removals = Vec::new();
         let runs = arguments.run.all()?;
         for run in &runs {
             let progress = |which: Which, count: usize| {
@@ -66,12 +66,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 voice::line(format_args!("without {count} of {all} features: {}", which.name()));
             };
             let mut observer = ProgressBars::new(run.model.objective, run.config.train.metric);
-            found.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
+            removals.extend(remove_retrain(run, arguments.fraction, &mut observer, &progress, &signals::stop())?);
         }
-        let object = to_json(&runs[0].dataset.name, &found, arguments.fraction);
+        let object = to_json(&runs[0].dataset.name, &removals, arguments.fraction);
         let text = serde_json::to_string_pretty(&object).map_err(|error| Error::file(&file, error.to_string()))?;
         files::write_atomic(&file, text.as_bytes())?;
-        picture.write(&svg(&runs[0].dataset.name, &found, arguments.fraction))?;
+        picture.write(&svg(&runs[0].dataset.name, &removals, arguments.fraction))?;
         if arguments.json {
             return say(&format!("{object:#}\n"));
         }
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             100.0 * arguments.fraction,
             runs.len()
         );
-        out += &text_table(&found);
+        out += &text_table(&removals);
         if picture.is_stdout() {
             voice::line(out.trim_end());
             return Ok(());
@@ -91,12 +91,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     })
 }
 
-fn changes(found: &[Removal], which: Which, score: &str) -> Vec<f64> {
-    found.iter().filter(|removal| removal.which == which).filter_map(|removal| removal.change(score)).collect()
+fn changes(removals: &[Removal], which: Which, score: &str) -> Vec<f64> {
+    removals.iter().filter(|removal| removal.which == which).filter_map(|removal| removal.change(score)).collect()
 }
 
-fn text_table(found: &[Removal]) -> String {
-    let shown = shown(found);
+fn text_table(removals: &[Removal]) -> String {
+    let shown = shown(removals);
     let text =
         |kind: &ScoreKind, value: Option<f64>| value.map_or("-".into(), |value| format!("{:.2}", factor(kind) * value));
     let mut header = vec!["removed".to_string(), "features".into()];
@@ -106,18 +106,19 @@ fn text_table(found: &[Removal]) -> String {
     }
     let mut full = vec!["nothing".to_string(), "0".into()];
     for kind in shown {
-        let of_full = found.iter().filter(|removal| removal.which == Which::Top).filter_map(|r| r.full.get(kind.name));
+        let of_full =
+            removals.iter().filter(|removal| removal.which == Which::Top).filter_map(|r| r.full.get(kind.name));
         full.extend([text(kind, mean(of_full)), String::new()]);
     }
     let mut rows = vec![header, full];
     for which in Which::ALL {
-        let mut these = found.iter().filter(|removal| removal.which == which).peekable();
+        let mut these = removals.iter().filter(|removal| removal.which == which).peekable();
         let count = these.peek().map_or(0, |removal| removal.removed.len());
         let mut row = vec![which.name().to_string(), count.to_string()];
         let these: Vec<&Removal> = these.collect();
         for kind in shown {
             row.push(text(kind, mean(these.iter().filter_map(|removal| removal.test.get(kind.name)))));
-            let (changes, factor) = (changes(found, which, kind.name), factor(kind));
+            let (changes, factor) = (changes(removals, which, kind.name), factor(kind));
             let spread = standard_deviation(&changes).map_or(String::new(), |std| format!(" ± {:.2}", factor * std));
             row.push(mean(changes).map_or("-".into(), |mean| format!("{:+.2}{spread}", factor * mean)));
         }
@@ -126,10 +127,10 @@ fn text_table(found: &[Removal]) -> String {
     table(&rows, 1)
 }
 
-fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
+fn to_json(dataset: &str, removals: &[Removal], fraction: f64) -> Value {
     let change = |which: Which| {
-        let scores = shown(found).map(|kind| {
-            let changes = changes(found, which, kind.name);
+        let scores = shown(removals).map(|kind| {
+            let changes = changes(removals, which, kind.name);
             (
                 kind.name.to_string(),
                 json!({ "mean": mean(changes.iter().copied()), "std": standard_deviation(&changes) }),
@@ -141,16 +142,16 @@ fn to_json(dataset: &str, found: &[Removal], fraction: f64) -> Value {
         "dataset": dataset,
         "fraction": fraction,
         "change": Which::ALL.map(change).into_iter().collect::<serde_json::Map<String, Value>>(),
-        "runs": found,
+        "runs": removals,
     })
 }
 
 /// Bars of the change of the first score, one per kind of removal, with a dot per seed.
-fn svg(dataset: &str, found: &[Removal], fraction: f64) -> String {
+fn svg(dataset: &str, removals: &[Removal], fraction: f64) -> String {
     let (width, height, left, top) = (520.0, 280.0, 64.0, 44.0);
-    let kind = shown(found)[0];
+    let kind = shown(removals)[0];
     // R2 is drawn in hundredths, as a share is.
-    let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(found, which, kind.name))).into();
+    let all: Vec<(Which, Vec<f64>)> = Which::ALL.map(|which| (which, changes(removals, which, kind.name))).into();
     let values = || all.iter().flat_map(|(_, changes)| changes.iter().map(|change| 100.0 * change));
     let low = values().fold(-1.0f64, f64::min);
     let high = values().fold(1.0f64, f64::max);

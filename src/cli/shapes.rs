@@ -50,7 +50,7 @@ struct Curve {
     centre: f64,
     distribution: Distribution,
     weights: Vec<f64>,
-    /// x, and one band an output, over several runs.
+    /// x, and one band per output, over several runs.
     bands: Option<(Vec<f64>, Vec<Band>)>,
 }
 
@@ -70,8 +70,11 @@ fn shapes(arguments: &Arguments) -> Result<()> {
     };
     let centres: Vec<Vec<f64>> = runs.iter().map(TrainedRun::centres).collect::<Result<_>>()?;
     let distributions = Distribution::of(&run.dataset.features, &columns);
-    let curves: Vec<Curve> =
-        columns.iter().zip(distributions).map(|(&k, found)| curve(&runs, &names, &centres, k, found)).collect();
+    let curves: Vec<Curve> = columns
+        .iter()
+        .zip(distributions)
+        .map(|(&k, distribution)| curve(&runs, &names, &centres, k, distribution))
+        .collect();
     let outputs: Vec<String> = (0..run.factors.outputs()).map(|output| names.output(output)).collect();
     if let Some(out) = &out {
         out.write(&match out.ending() {
@@ -92,11 +95,11 @@ fn shapes(arguments: &Arguments) -> Result<()> {
     say(&text(&run.dataset.name, &curves, &outputs, runs.len()))
 }
 
-fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize, found: Distribution) -> Curve {
+fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize, distribution: Distribution) -> Curve {
     let run = &runs[0];
     let own = Units::of(run.model.scaling.as_ref(), k);
-    let shape = Shape::over(&run.factors, k, found.range).in_units(own);
-    let distribution = Distribution { range: found.range.map(|x| own.own(x)), ..found };
+    let shape = Shape::over(&run.factors, k, distribution.range).in_units(own);
+    let distribution = Distribution { range: distribution.range.map(|x| own.own(x)), ..distribution };
     let outputs = run.factors.outputs();
     let compared: Vec<Compared<'_>> = runs.iter().zip(centres).map(|(run, centres)| run.compared(centres)).collect();
     let bands = (runs.len() > 1).then(|| bands(&compared, k, distribution.range));

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:N, or host (the CUDA kernels on the CPU; slow)
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Threads (0: one a core); results do not depend on it
+    /// Threads (0: one per core); results do not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Run directory to make [default: runs/<dataset>-<number>]

@@ -1,7 +1,7 @@
 //! Orthonormal vectors of the length of a graph, kept so that all of them can be read, subtracted and mixed at once.
 //!
 //! Rows come in chunks, and a chunk holds its rows of every vector: a chunk of all vectors stays in cache while they
-//! are worked on, so memory is read once a pass. Invariant: sums are taken chunk by chunk and chunks are added in
+//! are worked on, so memory is read once per pass. Invariant: sums are taken chunk by chunk and chunks are added in
 //! order, so results do not depend on threads.
 
 use rayon::prelude::*;
@@ -58,7 +58,7 @@ impl Basis {
         factors.to_vec()
     }
 
-    /// Replaces columns `first`.. by their mixtures: `mixtures` has one slice of factors a new column.
+    /// Replaces columns `first`.. by their mixtures: `mixtures` has one slice of factors per new column.
     pub fn mix(&mut self, first: usize, mixtures: &[Vec<f64>]) {
         self.data.par_chunks_mut(ROWS * self.columns).for_each(|block| {
             let mut mixed = vec![0.0; mixtures.len() * ROWS];

@@ -1,4 +1,4 @@
-//! A diagnosis in words: one line a number, each with what it means for whoever reads hop weights.
+//! A diagnosis in words: one line per number, each with what it means for whoever reads hop weights.
 
 use super::{Bracket, Decay, Diagnosis, Estimate, Horizon, Verdict};
 use harmonia_graph::units::thousands;

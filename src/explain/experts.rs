@@ -11,9 +11,9 @@ pub const NEAR: f64 = 0.999;
 /// Two experts that span nearly the same functions.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Similar {
-    /// The one.
+    /// The lower number.
     pub a: usize,
-    /// The other.
+    /// The higher number.
     pub b: usize,
     /// 1 for the same.
     pub similarity: f64,
@@ -56,16 +56,16 @@ pub fn near_duplicates(factors: &Factors, range: [f64; 2]) -> Vec<Similar> {
         sum
     };
     let own: Vec<f64> = outputs.iter().map(|output| kernel(output, output).sqrt()).collect();
-    let mut found = Vec::new();
+    let mut similar = Vec::new();
     for a in 0..count {
         for b in a + 1..count {
             let similarity = kernel(&outputs[a], &outputs[b]) / (own[a] * own[b]);
             if similarity >= NEAR {
-                found.push(Similar { a, b, similarity: similarity.min(1.0) });
+                similar.push(Similar { a, b, similarity: similarity.min(1.0) });
             }
         }
     }
-    found
+    similar
 }
 
 /// psi over equally spaced points, each basis with mean zero; points x B.

@@ -18,7 +18,7 @@ pub struct Factors {
     pub bias: Vec<f64>,
     /// w, d x L.
     pub weight: Vec<f64>,
-    /// theta, T x d: the structure's, kept here because they are read once a number.
+    /// theta, T x d: the structure's, kept here because they are read once per number.
     pub hop_weights: Vec<f64>,
     /// d.
     features: usize,

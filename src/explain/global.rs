@@ -24,7 +24,7 @@ const ELEMENTS: usize = 1 << 26;
 /// Mean size and mean of every feature's propagated response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Importance {
-    /// How many units.
+    /// Units that were averaged over; at least 1.
     pub units: usize,
     /// Mean of |H|, d.
     pub size: Vec<f64>,
@@ -46,12 +46,12 @@ impl Importance {
         centre: &[f64],
         watch: &Watch,
     ) -> Result<Importance> {
-        let mut found = Importance::none(factors, units)?;
+        let mut importance = Importance::none(factors, units)?;
         match dataset.level {
-            Level::Graph => found.of_graphs(factors, dataset, units, centre),
-            Level::Node => found.of_nodes(model, factors, dataset, units, centre, watch)?,
+            Level::Graph => importance.of_graphs(factors, dataset, units, centre),
+            Level::Node => importance.of_nodes(model, factors, dataset, units, centre, watch)?,
         }
-        Ok(found.mean_over_units())
+        Ok(importance.mean_over_units())
     }
 
     /// Measures any additive model; the engine takes no part. Nodes are looked at one by one, each with all that it sees.
@@ -65,20 +65,20 @@ impl Importance {
         centre: &[f64],
         watch: &Watch,
     ) -> Result<Importance> {
-        let mut found = Importance::none(factors, units)?;
+        let mut importance = Importance::none(factors, units)?;
         match dataset.level {
-            Level::Graph => found.of_graphs(factors, dataset, units, centre),
+            Level::Graph => importance.of_graphs(factors, dataset, units, centre),
             Level::Node => {
                 for (done, &unit) in units.iter().enumerate() {
                     watch.check()?;
                     watch.progress("importance of features", done as u64, units.len() as u64);
                     let case = Case::of(factors, dataset, Target::Node(unit as usize), &Edit::default())?;
                     let state = case.state().into_iter().enumerate();
-                    found.add(state.map(|(k, state)| state - centre[k] * case.total_theta(k)));
+                    importance.add(state.map(|(k, state)| state - centre[k] * case.total_theta(k)));
                 }
             }
         }
-        Ok(found.mean_over_units())
+        Ok(importance.mean_over_units())
     }
 
     /// Before the first unit.

@@ -45,9 +45,9 @@ pub struct By {
 /// Which logit: weights of the outputs, and their name for people is made elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The output.
+    /// Column of the readout.
     pub output: usize,
-    /// The output it is held against.
+    /// The output whose logit is subtracted.
     pub versus: Option<usize>,
     /// -1 for the class of a binary task that its one logit speaks against.
     pub sign: f64,
@@ -71,9 +71,9 @@ pub struct Explanation {
     pub intercept: f64,
     /// beta alone.
     pub beta: f64,
-    /// The largest terms.
+    /// The largest terms by absolute value, largest first.
     pub terms: Vec<Term>,
-    /// All other terms.
+    /// Sum of all other terms.
     pub rest: f64,
     /// How many those are.
     pub rest_terms: usize,
@@ -196,10 +196,10 @@ impl<'a> Case<'a> {
         let engine = self.propagated_logits(&outputs)?;
         let logit = score.sign * (engine[0] - engine.get(1).copied().unwrap_or(0.0));
 
-        let found =
+        let largest =
             if by.node { self.by_node(&weight, by, top, centre) } else { self.by_others(&weight, by, top, centre) };
-        let (count, sum) = (found.count, found.sum);
-        let terms = found.finish();
+        let (count, sum) = (largest.count, largest.sum);
+        let terms = largest.finish();
         let shown: f64 = terms.iter().map(|term| term.value).sum();
         Ok(Explanation {
             logit,
@@ -219,8 +219,8 @@ impl<'a> Case<'a> {
             weight[k] * factors.theta(t, k) * (self.sums[t * d + k] - centre[k] * (self.mass * self.ball.kept[t]))
         };
         let hops = 0..factors.hops();
-        let mut found = Top::new(top);
-        let mut term = |feature, hop, value| found.push(Term { feature, node: None, hop, value });
+        let mut largest = Top::new(top);
+        let mut term = |feature, hop, value| largest.push(Term { feature, node: None, hop, value });
         match (by.feature, by.hop) {
             (true, true) => (0..d).for_each(|k| hops.clone().for_each(|t| term(Some(k), Some(t), value(t, k)))),
             (true, false) => (0..d).for_each(|k| term(Some(k), None, hops.clone().map(|t| value(t, k)).sum())),
@@ -229,25 +229,25 @@ impl<'a> Case<'a> {
                 term(None, None, hops.flat_map(|t| (0..d).map(move |k| (t, k))).map(|(t, k)| value(t, k)).sum())
             }
         }
-        found
+        largest
     }
 
     fn by_node(&self, weight: &[f64], by: By, top: usize, centre: &[f64]) -> Top {
         let parts = self.portions(
             self.everything(),
             || Top::new(top),
-            |found, places, responses| {
+            |largest, places, responses| {
                 let reach = self.reach(&places);
                 let block = NodeTerms { case: self, weight, centre, places, responses, by_feature: by.feature };
                 match by.hop {
-                    true => reach.chunks(1).for_each(|one| block.push(found, Some(one[0].0), one)),
-                    false => block.push(found, None, &reach),
+                    true => reach.chunks(1).for_each(|one| block.push(largest, Some(one[0].0), one)),
+                    false => block.push(largest, None, &reach),
                 }
             },
         );
-        let mut found = Top::new(top);
-        parts.into_iter().for_each(|part| found.merge(part));
-        found
+        let mut largest = Top::new(top);
+        parts.into_iter().for_each(|part| largest.merge(part));
+        largest
     }
 
     /// What every source node adds to every output, nodes of the ball x L, responses centred.
@@ -295,7 +295,7 @@ struct NodeTerms<'a> {
 
 impl NodeTerms<'_> {
     /// Terms of the walk lengths in `reach` (which, r_t), added up.
-    fn push(&self, found: &mut Top, hop: Option<usize>, reach: &[(usize, [f64; LANES])]) {
+    fn push(&self, largest: &mut Top, hop: Option<usize>, reach: &[(usize, [f64; LANES])]) {
         let (case, count) = (self.case, self.places.len());
         let seen = |lane: usize| reach.iter().any(|(_, weights)| weights[lane] != 0.0);
         let number = (0..count).filter(|&lane| seen(lane)).count();
@@ -320,11 +320,11 @@ impl NodeTerms<'_> {
                         sums[lane] += values[lane];
                     }
                     if self.by_feature {
-                        found.push_all(&values[..count], number, |lane, value| term(Some(k), lane, value));
+                        largest.push_all(&values[..count], number, |lane, value| term(Some(k), lane, value));
                     }
                 }
                 if !self.by_feature {
-                    found.push_all(&sums[..count], number, |lane, value| term(None, lane, value));
+                    largest.push_all(&sums[..count], number, |lane, value| term(None, lane, value));
                 }
             },
         );

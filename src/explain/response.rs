@@ -2,7 +2,7 @@
 //!
 //! Explanations, means and curves see a model's responses through [`Response`] alone. A new kind is one file that
 //! implements it, as [`Monb`] does, and a line in [`response_of`]. Invariant: nodes are evaluated [`LANES`] at a time, so
-//! that a response is called through its table of methods once a block, never once a number.
+//! that a response is called through its table of methods once per block, never once per number.
 
 use super::{Monb, Shape};
 use crate::model::FittedModel;

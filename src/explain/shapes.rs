@@ -147,13 +147,13 @@ impl Distribution {
         let pass = |state: &(dyn Fn() -> Vec<Distribution> + Sync), visit: &(dyn Fn(&mut Distribution, f64) + Sync)| {
             let parts: Vec<Vec<Distribution>> = (starts.par_iter())
                 .map(|&start| {
-                    let (mut found, mut row) = (state(), vec![0f32; features.cols]);
+                    let (mut part, mut row) = (state(), vec![0f32; features.cols]);
                     for i in start..(start + PORTION).min(features.rows) {
                         row.fill(0.0);
                         features.fill_row(i, &mut row);
-                        found.iter_mut().zip(columns).for_each(|(found, &k)| visit(found, f64::from(row[k])));
+                        part.iter_mut().zip(columns).for_each(|(column, &k)| visit(column, f64::from(row[k])));
                     }
-                    found
+                    part
                 })
                 .collect();
             parts
@@ -162,14 +162,14 @@ impl Distribution {
             || vec![Distribution { range: [f64::INFINITY, f64::NEG_INFINITY], counts: vec![0; BINS] }; columns.len()];
         let mut ranges = empty();
         let widen = |range: &mut [f64; 2], [low, high]: [f64; 2]| *range = [range[0].min(low), range[1].max(high)];
-        for part in pass(&empty, &|found, x| widen(&mut found.range, [x, x])) {
+        for part in pass(&empty, &|column, x| widen(&mut column.range, [x, x])) {
             ranges.iter_mut().zip(part).for_each(|(all, part)| widen(&mut all.range, part.range));
         }
         let ranged = || ranges.clone();
-        let count = |found: &mut Distribution, x: f64| {
-            let [low, high] = found.range;
+        let count = |column: &mut Distribution, x: f64| {
+            let [low, high] = column.range;
             let bin = ((x - low) / (high - low) * BINS as f64) as usize;
-            found.counts[bin.min(BINS - 1)] += 1;
+            column.counts[bin.min(BINS - 1)] += 1;
         };
         let mut all = ranges.clone();
         for part in pass(&ranged, &count) {
@@ -183,7 +183,7 @@ impl Distribution {
     /// The range that holds those of all.
     pub fn joint_range(all: &[Distribution]) -> [f64; 2] {
         let ends = [f64::INFINITY, f64::NEG_INFINITY];
-        all.iter().fold(ends, |ends, found| [ends[0].min(found.range[0]), ends[1].max(found.range[1])])
+        all.iter().fold(ends, |ends, column| [ends[0].min(column.range[0]), ends[1].max(column.range[1])])
     }
 
     /// Ends of the bars, one more than bars.

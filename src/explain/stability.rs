@@ -29,8 +29,8 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 /// Mean over all pairs; none where no pair has a correlation.
 pub fn mean_spearman(importances: &[Vec<f64>]) -> Option<f64> {
     let pairs = (0..importances.len()).flat_map(|a| (a + 1..importances.len()).map(move |b| (a, b)));
-    let found: Vec<f64> = pairs.filter_map(|(a, b)| spearman(&importances[a], &importances[b])).collect();
-    (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+    let correlations: Vec<f64> = pairs.filter_map(|(a, b)| spearman(&importances[a], &importances[b])).collect();
+    (!correlations.is_empty()).then(|| correlations.iter().sum::<f64>() / correlations.len() as f64)
 }
 
 /// The effect of a feature on an output in one model: w (f_k(x) - centre).
@@ -52,7 +52,7 @@ pub struct Compared<'a> {
     pub factors: &'a Factors,
     /// What is done to features before it sees them.
     pub scaling: Option<&'a Scaling>,
-    /// Mean of its responses.
+    /// Mean response of each feature, d.
     pub centres: &'a [f64],
 }
 
@@ -77,9 +77,9 @@ pub fn bands(models: &[Compared<'_>], k: usize, [low, high]: [f64; 2]) -> (Vec<f
 pub struct Band {
     /// Mean over models.
     pub mean: Vec<f64>,
-    /// Lowest.
+    /// Lowest over models.
     pub low: Vec<f64>,
-    /// Highest.
+    /// Highest over models.
     pub high: Vec<f64>,
 }
 

@@ -94,10 +94,10 @@ pub struct Ball {
     pub nodes: Vec<u32>,
     /// Steps from the start.
     pub distance: Vec<u32>,
-    /// r_t of the first nodes; the others have none. One list a term, T in all.
+    /// r_t of the first nodes; the others have none. One list per term, T in all.
     pub weights: Vec<Vec<f64>>,
     /// Sum of r_t, as a share of the number of nodes of the start: what is left of a constant. 1 for walks, whose rows sum
-    /// to one; less where a term finds no node. One number a term.
+    /// to one; less where a term finds no node. One number per term.
     pub kept: Vec<f64>,
 }
 

@@ -42,7 +42,7 @@ impl Top {
         Top { limit, ..Top::default() }
     }
 
-    /// Sees a term.
+    /// Counts a term, and keeps it where it is among the largest.
     pub fn push(&mut self, term: Term) {
         self.count += 1;
         self.sum += term.value;
@@ -80,7 +80,7 @@ impl Top {
             return;
         }
         self.kept.push(term);
-        // Cut now and then, not at every term: cost a term stays constant.
+        // Cut now and then, not at every term: the cost per term stays constant.
         if self.kept.len() >= self.limit.saturating_mul(2).max(1024) {
             self.kept.select_nth_unstable_by(self.limit - 1, Term::order);
             self.kept.truncate(self.limit);

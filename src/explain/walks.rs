@@ -132,7 +132,7 @@ impl<'a> Steps<'a> {
         self
     }
 
-    /// Number of nodes.
+    /// n.
     pub fn nodes(&self) -> usize {
         self.adjacency.rows()
     }

@@ -95,7 +95,7 @@ impl<T: Real> Combination<T> {
         &self.thresholds
     }
 
-    /// Number of pieces.
+    /// Merged pieces: one more than there are thresholds before the padding.
     pub fn pieces(&self) -> usize {
         self.count
     }
@@ -226,7 +226,7 @@ impl<T: Real> Tables<T> {
         (&self.combinations[self.of_feature[k] as usize], &self.lines[k * self.stride..][..self.stride])
     }
 
-    /// One expert.
+    /// The pieces of one expert.
     pub fn expert(&self, expert: usize) -> &Pieces<T> {
         &self.experts[expert]
     }
@@ -236,7 +236,7 @@ impl<T: Real> Tables<T> {
         self.stride
     }
 
-    /// All combinations.
+    /// Every set of experts that some feature uses, once.
     pub fn combinations(&self) -> &[Combination<T>] {
         &self.combinations
     }

@@ -38,11 +38,11 @@ impl ScoreKind {
     }
 }
 
-/// What is scored.
+/// Logits of some units beside their labels.
 pub struct Scored<'a> {
     /// Of all units.
     pub labels: &'a Labels,
-    /// The units.
+    /// Those scored, by number.
     pub units: &'a [u32],
     /// Units x L, in their order; numbers in the units of the target.
     pub logits: &'a [f32],
@@ -65,7 +65,7 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// In order.
+    /// Entries are kept, and shown, in this order.
     pub fn new<'a>(entries: impl IntoIterator<Item = (&'a str, Option<f64>)>) -> Scores {
         Scores { entries: entries.into_iter().map(|(name, value)| (name.to_string(), value)).collect() }
     }
@@ -80,7 +80,7 @@ impl Scores {
         self.entries.iter().find(|(known, _)| known == name).and_then(|(_, value)| *value)
     }
 
-    /// Names in order.
+    /// Names of all scores, defined or not, in the order they are shown.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(name, _)| name.as_str())
     }

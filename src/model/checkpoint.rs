@@ -17,7 +17,7 @@ const METADATA_KEY: &str = "harmonia";
 pub struct TensorData {
     /// Row-major shape.
     pub shape: Vec<usize>,
-    /// Elements.
+    /// As many as the shape says; f32 or f64 in the file.
     pub values: Vec<f64>,
 }
 

@@ -27,7 +27,7 @@ use harmonia_graph::seed::{Purpose, Stream};
 pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisation, seed: u64) -> Vec<T> {
     let a = &layout.architecture;
     let mut parameters = vec![T::zero(); layout.len()];
-    // One stream a tensor.
+    // One stream per tensor.
     for (index, tensor) in layout.tensors().iter().enumerate() {
         let stream = Stream::new(seed, Purpose::Initialisation, index as u32);
         let uniform = |bound: f64, at: usize| bound * (2.0 * stream.uniform(at as u64) - 1.0);

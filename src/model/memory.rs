@@ -28,7 +28,7 @@ fn sparse_bytes(batch: &BatchSizes, features: usize) -> usize {
 }
 
 impl MemoryPlan {
-    /// Plans a run.
+    /// Counts every buffer of a run, without allocating any.
     pub fn new<D: Device<Real = f32>>(
         device: &D,
         layout: &Layout,

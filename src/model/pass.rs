@@ -123,8 +123,8 @@ impl<'a, D: Device> Pass<'a, D> {
                 ops.walk_forward(logits, hops, parameters, inputs, layout)?;
             }
             States::Features(state) => {
-                let found = dense(responses)?;
-                ops.propagate_forward(state, found, hop_weights, inputs)?;
+                let responses = dense(responses)?;
+                ops.propagate_forward(state, responses, hop_weights, inputs)?;
                 ops.readout_forward(logits, state, parameters, inputs, layout)?;
             }
         }
@@ -162,11 +162,11 @@ impl<'a, D: Device> Pass<'a, D> {
                 ops.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
             }
             States::Features(state) => {
-                let Responses::Dense(found) = responses else { return Err(sparse_features()) };
+                let Responses::Dense(responses) = responses else { return Err(sparse_features()) };
                 ops.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
-                ops.propagate_backward(state, d_hop_weights, found, hop_weights, inputs)?;
+                ops.propagate_backward(state, d_hop_weights, responses, hop_weights, inputs)?;
                 // F is of no more use: what follows reads the gradient in its place.
-                std::mem::swap(found, state);
+                std::mem::swap(responses, state);
             }
         }
         ops.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, basis, layout)?;

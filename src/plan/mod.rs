@@ -33,7 +33,7 @@ pub enum Space {
 pub struct Plan {
     /// How responses are evaluated.
     pub monb: Monb,
-    /// Where propagation happens.
+    /// What is propagated.
     pub space: Space,
     /// Whether zeros of X are left out.
     pub sparse: bool,

@@ -35,7 +35,7 @@ impl DatasetSizes {
 /// What is resident at once, at most.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSizes {
-    /// Nodes.
+    /// Nodes of all graphs in the batch.
     pub nodes: usize,
     /// Entries of their matrix.
     pub entries: usize,

@@ -108,7 +108,7 @@ function nameRoom(rows, width, share = 0.36) {
   return Math.round(Math.min(longest * 7 + 18, Math.max(84, Math.min(240, width * share))));
 }
 
-// Horizontal bars, one a row: name, value, kind ("for", "against" or ""), note for the tooltip.
+// Horizontal bars, one per row: name, value, kind ("for", "against" or ""), note for the tooltip.
 function bars({ width, label, rows, format = number, most }) {
   const room = nameRoom(rows, width);
   const step = 24;
@@ -181,7 +181,7 @@ function waterfall({ width, label, rows }) {
   return picture(width, rows.length * step + 8, label, ...parts);
 }
 
-// One dot a seed, one row a feature.
+// One dot per seed, one row per feature.
 function dots({ width, label, rows, names }) {
   const room = nameRoom(rows, width);
   const step = 24;

@@ -46,22 +46,22 @@ pub struct Summary {
     pub dataset: String,
     /// Which run: "seed 0" or "seed 0, fold 3".
     pub run: String,
-    /// What is classified.
+    /// Whether nodes or graphs are predicted; `None` only on an empty page.
     pub level: Option<Level>,
     /// Nodes of all graphs.
     pub nodes: usize,
     /// Directed edges of all graphs.
     pub directed_edges: usize,
-    /// Graphs.
+    /// 1 for a single graph.
     pub graphs: usize,
-    /// Features of a node.
+    /// d.
     pub features: usize,
     /// Names of the classes or, where a unit has several labels, of the labels. A binary task has two classes and one
     /// output.
     pub classes: Vec<String>,
-    /// Number of parameters.
+    /// Trained numbers of the model.
     pub parameters: usize,
-    /// Epochs trained.
+    /// Epochs trained, over all sittings.
     pub epochs: usize,
     /// Epoch whose parameters were kept, counted from 1; 0 for none.
     pub best_epoch: usize,
@@ -69,7 +69,7 @@ pub struct Summary {
     pub stopped_early: bool,
     /// Whether the model learned more than the frequencies of classes.
     pub learned: bool,
-    /// Seconds of training.
+    /// Seconds of training, over all sittings.
     pub seconds: f64,
     /// Where it was computed.
     pub device: String,
@@ -201,7 +201,7 @@ pub struct Histogram {
 pub struct Bands {
     /// Increasing.
     pub x: Vec<f64>,
-    /// One an output.
+    /// One per output.
     pub outputs: Vec<Band>,
 }
 
@@ -210,9 +210,9 @@ pub struct Bands {
 pub struct Band {
     /// Mean over seeds.
     pub mean: Vec<f64>,
-    /// Lower end.
+    /// Lowest over seeds.
     pub low: Vec<f64>,
-    /// Upper end.
+    /// Highest over seeds.
     pub high: Vec<f64>,
 }
 
@@ -221,7 +221,7 @@ pub struct Band {
 pub struct ImportanceAbout {
     /// Which units: "test", "all".
     pub split: String,
-    /// How many units.
+    /// Units averaged over.
     pub units: usize,
     /// One or two plain sentences.
     pub text: String,
@@ -245,9 +245,9 @@ pub struct Experts {
 /// Two experts that compute nearly the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NearDuplicate {
-    /// The one.
+    /// The lower number.
     pub a: usize,
-    /// The other.
+    /// The higher number.
     pub b: usize,
     /// 1 for the same.
     pub similarity: f64,
@@ -269,9 +269,9 @@ pub struct Hops {
 pub struct Local {
     /// The node or graph, as users number it.
     pub id: usize,
-    /// Its name.
+    /// As the dataset calls it; `None` where it has no name.
     pub name: Option<String>,
-    /// What it is.
+    /// Whether a node or a graph is explained; a graph has no distances.
     pub level: Option<Level>,
     /// Why it is shown: "the surest mistake".
     pub reason: Option<String>,
@@ -281,7 +281,7 @@ pub struct Local {
     pub predicted: String,
     /// Probability of each class of [`Summary::classes`], both of a binary task.
     pub probabilities: Vec<f64>,
-    /// One an output.
+    /// One per output.
     pub outputs: Vec<LocalOutput>,
     /// Split over features.
     pub by_feature: ByFeature,
@@ -346,7 +346,7 @@ pub struct ByNode {
 pub struct NodePart {
     /// The node, as users number it.
     pub id: usize,
-    /// Its name.
+    /// As the dataset calls it; `None` where nodes have no names.
     pub name: Option<String>,
     /// Steps to it from the explained node. `None` in an explained graph.
     pub distance: Option<usize>,
@@ -422,7 +422,7 @@ pub struct Decay {
 /// The same model trained from other seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
-    /// The seeds.
+    /// One per run, the one shown first.
     pub seeds: Vec<u64>,
     /// Mean over pairs of seeds of the rank correlation of importance, over all features.
     pub spearman: Option<f64>,

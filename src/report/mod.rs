@@ -4,8 +4,11 @@
 //! them may act as markup: the values travel as JSON without a single `<`, and the scripts make text nodes only.
 
 mod data;
+mod diagnostics;
 mod full;
+mod local;
 mod run;
+mod telling;
 
 pub use data::*;
 pub use full::{Request, full};

@@ -20,11 +20,11 @@ pub(super) const MOST_FEATURES: usize = 200;
 pub struct Trained<'a> {
     /// What it was trained on, scaled as the model sees it.
     pub dataset: &'a Dataset,
-    /// Settings.
+    /// Shown in full at the end of the page.
     pub config: &'a Config,
     /// The loss it was trained with.
     pub objective: Objective,
-    /// Outcome.
+    /// Scores and how training went.
     pub summary: &'a RunSummary,
     /// Epochs in order.
     pub history: &'a [EpochRecord],
@@ -43,8 +43,8 @@ pub struct Trained<'a> {
 pub fn of_run(run: &Trained<'_>) -> Result<Data> {
     let d = run.factors.features();
     let everything: Vec<usize> = (0..d).collect();
-    let found = Distribution::of(&run.dataset.features, &everything);
-    let reach: Vec<f64> = (0..d).map(|k| run.reach(k, &found[k])).collect();
+    let distributions = Distribution::of(&run.dataset.features, &everything);
+    let reach: Vec<f64> = (0..d).map(|k| run.reach(k, &distributions[k])).collect();
     let shown: Vec<usize> = ranking(&reach).into_iter().take(MOST_FEATURES).collect();
     let experts = run.factors.monb().map(|monb| {
         let (a, used_by) = (&monb.layout.architecture, experts::used_by(run.factors));
@@ -56,7 +56,7 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
         summary: summary(run, classes.clone())?,
         history: run.history.iter().map(|record| epoch(run.objective, record)).collect(),
         outputs: outputs(run.dataset, &classes),
-        features: shown.iter().map(|&k| run.feature(k, &found[k])).collect(),
+        features: shown.iter().map(|&k| run.feature(k, &distributions[k])).collect(),
         features_total: d,
         features_order: "how far their curves reach over the data".into(),
         experts,
@@ -66,15 +66,15 @@ pub fn of_run(run: &Trained<'_>) -> Result<Data> {
 }
 
 impl Trained<'_> {
-    fn shape(&self, k: usize, found: &Distribution) -> explain::Shape {
-        explain::Shape::over(self.factors, k, found.range).in_units(Units::of(self.scaling, k))
+    fn shape(&self, k: usize, distribution: &Distribution) -> explain::Shape {
+        explain::Shape::over(self.factors, k, distribution.range).in_units(Units::of(self.scaling, k))
     }
 
     /// How much a curve rises or falls over the data, times the size of its readout weights.
-    fn reach(&self, k: usize, found: &Distribution) -> f64 {
+    fn reach(&self, k: usize, distribution: &Distribution) -> f64 {
         let units = Units::of(self.scaling, k);
-        let [low, high] = found.range.map(|x| units.own(x));
-        let shape = self.shape(k, found);
+        let [low, high] = distribution.range.map(|x| units.own(x));
+        let shape = self.shape(k, distribution);
         let inside = shape.knots.iter().filter(|knot| knot[0] > low && knot[0] < high).map(|knot| knot[1]);
         let values = inside.chain([shape.value(low), shape.value(high)]);
         let [least, most] = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], f| [a.min(f), b.max(f)]);
@@ -83,14 +83,14 @@ impl Trained<'_> {
         (most - least) * weight
     }
 
-    pub(super) fn feature(&self, k: usize, found: &Distribution) -> Feature {
+    pub(super) fn feature(&self, k: usize, distribution: &Distribution) -> Feature {
         let (factors, outputs) = (self.factors, self.factors.outputs());
         Feature {
             index: k,
             name: self.dataset.feature_names.get(k).cloned().unwrap_or_default(),
             weight: factors.weight[k * outputs..][..outputs].to_vec(),
             theta: (0..factors.hops()).map(|t| factors.theta(t, k)).collect(),
-            shape: self.curve(k, found),
+            shape: self.curve(k, distribution),
             gates: experts::gates(factors, k),
             ..Feature::default()
         }
@@ -98,11 +98,11 @@ impl Trained<'_> {
 
     /// The response where the page draws it: knots farther from the data than it is wide are left out. `None` for values
     /// beyond what a page can show.
-    fn curve(&self, k: usize, found: &Distribution) -> Option<Curve> {
+    fn curve(&self, k: usize, distribution: &Distribution) -> Option<Curve> {
         let units = Units::of(self.scaling, k);
-        let [low, high] = found.range.map(|x| units.own(x));
+        let [low, high] = distribution.range.map(|x| units.own(x));
         let room = if high > low { high - low } else { low.abs().max(1.0) };
-        let shape = self.shape(k, found);
+        let shape = self.shape(k, distribution);
         let first = shape.knots.partition_point(|knot| knot[0] < low - room);
         let end = shape.knots.partition_point(|knot| knot[0] <= high + room);
         let knots = shape.knots[first..end].to_vec();
@@ -112,8 +112,8 @@ impl Trained<'_> {
             knots: if knots.is_empty() { vec![[low, shape.value(low)]] } else { knots },
             range: [low, high],
             density: (high > low).then(|| Histogram {
-                edges: found.edges().into_iter().map(|x| units.own(x)).collect(),
-                counts: found.counts.clone(),
+                edges: distribution.edges().into_iter().map(|x| units.own(x)).collect(),
+                counts: distribution.counts.clone(),
             }),
             centre: self.centres[k],
             bands: None,

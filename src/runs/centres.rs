@@ -38,8 +38,8 @@ pub fn write_centres(directory: &Path, means: &[f64]) -> Result<()> {
     if !model.is_file() {
         return Ok(());
     }
-    let found = Origin { model_sha256: sha256(&model)?, centres_sha256: sha256(&file)? };
-    let text = serde_json::to_string_pretty(&found).map_err(|error| Error::file(&origin, error.to_string()))?;
+    let hashes = Origin { model_sha256: sha256(&model)?, centres_sha256: sha256(&file)? };
+    let text = serde_json::to_string_pretty(&hashes).map_err(|error| Error::file(&origin, error.to_string()))?;
     // Last: until then the means count as those of another model.
     files::write_atomic(&origin, text.as_bytes())
 }

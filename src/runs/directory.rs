@@ -77,7 +77,7 @@ impl RunDirectory {
         Ok(RunDirectory { path: path.to_path_buf(), metrics })
     }
 
-    /// The directory.
+    /// Where `config.toml`, checkpoints and results are.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -43,7 +43,7 @@ pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Err(Error::file(path, "is not a run directory: train one with harmonia-train --out DIR"));
     }
-    let mut found = Vec::new();
+    let mut directories = Vec::new();
     for prefix in ["seed-", "fold-"] {
         let mut numbered: Vec<(usize, PathBuf)> = (std::fs::read_dir(path).map_err(Error::io("read", path))?.flatten())
             .filter_map(|entry| {
@@ -54,35 +54,35 @@ pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
         numbered.sort();
         for (_, directory) in numbered {
             match directory.join(MODEL).is_file() {
-                true => found.push(directory),
+                true => directories.push(directory),
                 // A seed of a cross-validation holds folds; one that was not begun holds nothing.
-                false => found.extend(members(&directory).unwrap_or_default()),
+                false => directories.extend(members(&directory).unwrap_or_default()),
             }
         }
     }
-    match found.is_empty() {
+    match directories.is_empty() {
         true => {
             Err(Error::file(path, format!("holds no trained model: expected {MODEL}, in it or in seed-0, seed-1, ...")))
         }
-        false => Ok(found),
+        false => Ok(directories),
     }
 }
 
 /// One trained model with its data.
 pub struct TrainedRun {
-    /// Its directory.
+    /// Where everything below was read from.
     pub path: PathBuf,
-    /// Settings.
+    /// Settings it was trained with, of this seed and fold alone.
     pub config: Config,
     /// What the model file says about itself.
     pub metadata: ModelMetadata,
-    /// The model.
+    /// Parameters of the best epoch.
     pub model: FittedModel,
-    /// What it multiplies.
+    /// The same model as the sum it is.
     pub factors: Factors,
     /// The data: split settled, features rescaled.
     pub dataset: Dataset,
-    /// Where it is complete.
+    /// `None` where training was not finished.
     pub summary: Option<RunSummary>,
 }
 

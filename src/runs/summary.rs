@@ -18,9 +18,9 @@ pub struct RunSummary {
     pub fold: Option<usize>,
     /// Its directory, if it has one.
     pub run_dir: Option<PathBuf>,
-    /// Number of parameters.
+    /// Trained numbers of the model.
     pub parameters: usize,
-    /// Epochs trained.
+    /// Epochs trained, over all sittings.
     pub epochs: usize,
     /// Epoch whose parameters were kept, counted from 1.
     pub best_epoch: usize,

@@ -39,9 +39,9 @@ pub fn closest(word: &str, known: &[String]) -> String {
         &|key| wanted.len() > 2 && end(key).starts_with(&wanted),
     ];
     for (at, way) in ways.into_iter().enumerate() {
-        let found = matching(way);
-        if !found.is_empty() && found.len() <= MOST {
-            let shown: Vec<String> = found.iter().map(|key| format!("`{key}`")).collect();
+        let keys = matching(way);
+        if !keys.is_empty() && keys.len() <= MOST {
+            let shown: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
             return format!("; did you mean {}?", shown.join(" or "));
         }
         // A typo of a whole key is more likely than an abbreviation.

@@ -1,4 +1,4 @@
-//! Presets: the settings of the paper's two hyperparameter tables, one embedded TOML file a dataset.
+//! Presets: the settings of the paper's two hyperparameter tables, one embedded TOML file per dataset.
 
 use harmonia_graph::error::{Error, Result, suggestion};
 

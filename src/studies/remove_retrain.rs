@@ -27,7 +27,7 @@ pub enum Which {
     Top,
     /// The least important.
     Bottom,
-    /// Any.
+    /// Drawn from the seed of the run.
     Random,
 }
 
@@ -52,7 +52,7 @@ pub struct Removal {
     pub seed: u64,
     /// The fold that tested, in a cross-validation.
     pub fold: Option<usize>,
-    /// Which were taken out.
+    /// By which rule they were chosen.
     pub which: Which,
     /// Their columns, increasing.
     pub removed: Vec<usize>,
@@ -119,7 +119,7 @@ pub fn remove_retrain(
     let device = Cpu::new();
     let session = Session { device: &device, config: &run.config, stop };
     let seed = run.config.run.seed;
-    let mut found = Vec::new();
+    let mut removals = Vec::new();
     for which in Which::ALL {
         stop.check()?;
         let removed = columns(&ranking, fraction, which, seed);
@@ -131,7 +131,7 @@ pub fn remove_retrain(
             Error::Interrupted { .. } => Error::Cancelled,
             other => other,
         })?;
-        found.push(Removal {
+        removals.push(Removal {
             seed,
             fold: run.metadata.fold,
             which,
@@ -140,7 +140,7 @@ pub fn remove_retrain(
             full: summary.test.clone(),
         });
     }
-    Ok(found)
+    Ok(removals)
 }
 
 /// A dataset without some of its columns.

@@ -5,8 +5,8 @@ use harmonia_graph::dataset::Dataset;
 use harmonia_graph::seed::{Purpose, Stream};
 use std::collections::HashSet;
 
-/// Training units of each step of an epoch, shuffled: units of the same graph stay together, `batch_size` graphs
-/// a step; on one graph, `batch_size` units a step.
+/// Training units of each step of an epoch, shuffled: units of the same graph stay together, `batch_size` graphs per
+/// step; on one graph, `batch_size` units per step.
 pub fn epoch_batches(dataset: &Dataset, size: usize, seed: u64, epoch: usize) -> Vec<Vec<u32>> {
     if size == 0 {
         return vec![dataset.split.train.clone()];

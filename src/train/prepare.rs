@@ -62,7 +62,7 @@ pub struct Prepared {
     pub layout: Layout,
     /// How a step is computed.
     pub plan: Plan,
-    /// The loss.
+    /// Settled by the labels and `train.loss`.
     pub objective: Objective,
 }
 

@@ -1,4 +1,4 @@
-//! The whole model as its formula reads: dense matrices, f64, one loop an index. It shares nothing with the engine but
+//! The whole model as its formula reads: dense matrices, f64, one loop per index. It shares nothing with the engine but
 //! the place of each parameter.
 
 // Loops run over the indices of the formula.

@@ -57,16 +57,32 @@ pub fn check<D: Device<Real = f32>>(device: &D, recipe: &Recipe, dropout: Option
 
 impl<D: Device<Real = f32>> Parity<'_, D> {
     fn run(&self, dropout: Option<&Dropout>, states: f64) {
-        let (device, oracle) = (self.device, &self.oracle);
         let problem = self.recipe.problem();
-        let (batch, layout) = (problem.batch(Plan::DIRECT), &problem.layout);
-        let a = &layout.architecture;
-        let (nodes, rows) = (batch.nodes(), batch.rows());
-        let inputs = (device.inputs(&batch, Plan::DIRECT).unwrap(), oracle.inputs(&batch, Plan::DIRECT).unwrap());
+        let layout = &problem.layout;
         let parameters = self.upload(&rounded(&problem.parameters));
-        let noise = self.upload(&rounded(&problem.noise));
+        let routing = self.routing(&problem, &parameters);
+        let hop_weights = self.hop_weights(layout, &parameters);
+        for monb in [Monb::Direct, Monb::Knots] {
+            for sparse in [false, true] {
+                self.features(&problem, Plan { monb, space: Space::Classes, sparse }, &parameters, &routing, dropout);
+            }
+        }
+        for sparse in [false, true] {
+            self.classes(&problem, sparse, &parameters, &hop_weights, states);
+        }
+        self.feature_space(&problem, &parameters, &hop_weights, states);
+        self.update(layout);
+    }
 
-        // With noise and without.
+    /// With noise and without; what comes of it with noise.
+    fn routing(
+        &self,
+        problem: &Problem,
+        parameters: &Both<D::Buffer, Vec<f64>>,
+    ) -> Both<Routing<D>, Routing<Cpu<f64>>> {
+        let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
+        let a = &layout.architecture;
+        let noise = self.upload(&rounded(&problem.noise));
         for noise in [None, Some(&noise)] {
             let mut routing = (routing(device, layout), routing(oracle, layout));
             self.ops.borrow_mut().route_forward(&mut routing.0, &parameters.0, noise.map(|n| &n.0), layout).unwrap();
@@ -84,18 +100,21 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             oracle.route_backward(&mut gradient.1, &d_gates.1, &routing.1, &parameters.1, n, layout).unwrap();
             self.same("route_backward", &gradient.0, &gradient.1, TOLERANCE);
         }
-
         let mut routing = (routing(device, layout), routing(oracle, layout));
         self.ops.borrow_mut().route_forward(&mut routing.0, &parameters.0, Some(&noise.0), layout).unwrap();
         oracle.route_forward(&mut routing.1, &parameters.1, Some(&noise.1), layout).unwrap();
+        routing
+    }
 
-        let mut hop_weights = (device.zeros(a.hops * a.features).unwrap(), oracle.zeros(a.hops * a.features).unwrap());
+    fn hop_weights(&self, layout: &Layout, parameters: &Both<D::Buffer, Vec<f64>>) -> Both<D::Buffer, Vec<f64>> {
+        let (oracle, size) = (&self.oracle, layout.architecture.hops * layout.architecture.features);
+        let mut hop_weights = (self.device.zeros(size).unwrap(), oracle.zeros(size).unwrap());
         let basis = layout.hop_basis.as_ref().map(|basis| self.upload(&rounded(basis)));
         let basis = (basis.as_ref().map(|basis| &basis.0), basis.as_ref().map(|basis| &basis.1));
         self.ops.borrow_mut().hop_weights_forward(&mut hop_weights.0, &parameters.0, basis.0, layout).unwrap();
         oracle.hop_weights_forward(&mut hop_weights.1, &parameters.1, basis.1, layout).unwrap();
         self.same("hop_weights_forward", &hop_weights.0, &hop_weights.1, TOLERANCE);
-        let d_hop_weights = self.random(a.hops * a.features);
+        let d_hop_weights = self.random(size);
         let mut gradient = self.random(layout.len());
         self.ops
             .borrow_mut()
@@ -105,15 +124,21 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             .hop_weights_backward(&mut gradient.1, &d_hop_weights.1, &hop_weights.1, &parameters.1, basis.1, layout)
             .unwrap();
         self.same("hop_weights_backward", &gradient.0, &gradient.1, TOLERANCE);
+        hop_weights
+    }
 
-        for monb in [Monb::Direct, Monb::Knots] {
-            for sparse in [false, true] {
-                self.features(&problem, Plan { monb, space: Space::Classes, sparse }, &parameters, &routing, dropout);
-            }
-        }
-        for sparse in [false, true] {
-            self.classes(&problem, sparse, &parameters, &hop_weights, states);
-        }
+    /// From responses to the loss, and back.
+    fn feature_space(
+        &self,
+        problem: &Problem,
+        parameters: &Both<D::Buffer, Vec<f64>>,
+        hop_weights: &Both<D::Buffer, Vec<f64>>,
+        states: f64,
+    ) {
+        let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
+        let (a, batch) = (&layout.architecture, problem.batch(Plan::DIRECT));
+        let (nodes, rows) = (batch.nodes(), batch.rows());
+        let inputs = (device.inputs(&batch, Plan::DIRECT).unwrap(), oracle.inputs(&batch, Plan::DIRECT).unwrap());
         let responses = self.random_matrix(nodes, a.features);
         let mut state = self.random_matrix(nodes, a.features);
         self.ops.borrow_mut().propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
@@ -150,7 +175,12 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         oracle.readout_backward(g, s, &d_logits.1, &parameters.1, &inputs.1, layout).unwrap();
         self.same("readout_backward", &gradient.0, &gradient.1, TOLERANCE);
         self.same_matrix("d_state", &state.0, &state.1, TOLERANCE);
+    }
 
+    /// What happens to a gradient.
+    fn update(&self, layout: &Layout) {
+        let (device, oracle) = (self.device, &self.oracle);
+        let gradient = self.random(layout.len());
         let mut cleared = self.random(layout.len());
         self.ops.borrow_mut().clear(&mut cleared.0).unwrap();
         assert!(device.download(&cleared.0).unwrap().iter().all(|&value| value == 0.0), "clear");

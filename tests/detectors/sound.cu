@@ -37,7 +37,7 @@ struct Transpose {
     unsigned columns;
 };
 
-// A tile a time through shared memory, several tiles a block: the second barrier protects the tile from the next round.
+// One tile at a time through shared memory, several tiles per block: the second barrier protects the tile from the next round.
 KERNEL(transpose, Transpose) {
     __shared__ float tile[16][17];
     const unsigned column_tiles = (args.columns + 15) / 16;

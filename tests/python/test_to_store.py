@@ -121,7 +121,7 @@ class ToStore(unittest.TestCase):
         self.assertEqual(arrays["col_idx"].tolist(), [1, 1, 0, 5, 5, 4])
         meta, arrays = self.store([data(y=Tensor([[1, 0]])), data(y=Tensor([[1, 1]]))])
         self.assertEqual((meta["level"], meta["multi_label"], arrays["labels"].tolist()), ("graph", True, [[1, 0], [1, 1]]))
-        # A label a node in every graph: a node task over many graphs.
+        # A label per node in every graph: a node task over many graphs.
         meta, arrays = self.store([data(), data(y=Tensor([0, 0, 1]))])
         self.assertEqual((meta["level"], arrays["labels"].tolist()), ("node", [1, 0, 2, 0, 0, 1]))
         self.refused("different numbers of features", [data(y=Tensor([1])), data(x=Tensor([[1.0]] * 3), y=Tensor([0]))])

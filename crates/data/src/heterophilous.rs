@@ -1,6 +1,6 @@
 //! The heterophilous graphs of Platonov et al. (Tolokers and its siblings): one `<name>.npz` a dataset.
 //!
-//! Arrays: node_features (n x d), node_labels (n), edges (E x 2) (one row an undirected edge), and train_masks,
+//! Arrays: node_features (n x d), node_labels (n), edges (E x 2) (one row per undirected edge), and train_masks,
 //! val_masks, test_masks (splits x n). All splits are kept; the first one is in use.
 
 use crate::conversion::{self, Common, Converted, only};

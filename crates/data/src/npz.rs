@@ -1,4 +1,4 @@
-//! numpy's `.npz`: a zip with one `.npy` array a member, as `numpy.savez` writes it.
+//! numpy's `.npz`: a zip with one `.npy` array per member, as `numpy.savez` writes it.
 //!
 //! Gives the bytes of an array for [`harmonia_graph::npy::Npy::parse`]; sizes, names and checksums are checked by [`Archive`].
 
@@ -28,7 +28,7 @@ impl Npz {
         Ok(Npz { archive: Archive::open(path)? })
     }
 
-    /// The file.
+    /// Where it was opened; messages about its arrays name it.
     pub fn path(&self) -> &Path {
         self.archive.path()
     }

@@ -14,7 +14,7 @@ pub struct Statistics {
     pub directed_edges: usize,
     /// Pairs of different nodes that an edge joins, each once, and self-loops; where every edge goes both ways.
     pub undirected_edges: Option<usize>,
-    /// Graphs.
+    /// 1 for a single graph, whatever its components.
     pub graphs: usize,
     /// Entries on the diagonal.
     pub self_loops: usize,
@@ -34,7 +34,7 @@ pub struct Statistics {
     pub features: usize,
     /// Share of X that is not zero.
     pub non_zero: f64,
-    /// (name, units) of each class; several labels a unit: how often each occurs.
+    /// (name, units) of each class; several labels per unit: how often each occurs.
     pub classes: Vec<(String, usize)>,
     /// Units without a label.
     pub unlabelled: usize,
@@ -62,7 +62,7 @@ pub struct Degrees {
 /// The values one feature takes.
 #[derive(Clone, Debug, Serialize)]
 pub struct FeatureRange {
-    /// Its name.
+    /// As the dataset calls it.
     pub name: String,
     /// Smallest.
     pub least: f32,

@@ -23,7 +23,7 @@ pub enum Error {
     },
     /// A file was read, and its content is not what it should be.
     File {
-        /// The file.
+        /// Named first in the message.
         path: PathBuf,
         /// Expected, found and the next step.
         message: String,

@@ -88,7 +88,7 @@ impl Element {
 pub struct Npy<'a> {
     /// Sides, outermost first.
     pub shape: Vec<usize>,
-    /// Type of the elements.
+    /// How `data` is read.
     pub element: Element,
     /// The elements, exactly as many as `shape` says.
     pub data: &'a [u8],
@@ -121,7 +121,7 @@ impl<'a> Npy<'a> {
         Ok(Npy { shape, element, data: &rest[..promised], offset })
     }
 
-    /// Number of elements.
+    /// Elements, the product of `shape`.
     pub fn len(&self) -> usize {
         self.data.len() / self.element.bytes()
     }

@@ -90,11 +90,11 @@ impl Stream {
         while !rest.is_empty() {
             let low = std::array::from_fn(|lane| (block + lane as u64) as u32);
             let high = std::array::from_fn(|lane| ((block + lane as u64) >> 32) as u32);
-            let found = philox_lanes([low, high, [self.purpose; LANES], [self.step; LANES]], self.key);
+            let blocks = philox_lanes([low, high, [self.purpose; LANES], [self.step; LANES]], self.key);
             let count = (4 * LANES - skip).min(rest.len());
             let (now, later) = rest.split_at_mut(count);
             for (at, word) in now.iter_mut().enumerate() {
-                *word = found[(at + skip) % 4][(at + skip) / 4];
+                *word = blocks[(at + skip) % 4][(at + skip) / 4];
             }
             (rest, block, skip) = (later, block + LANES as u64, 0);
         }

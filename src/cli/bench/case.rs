@@ -12,7 +12,7 @@ use harmonia_graph::error::{Error, Result, suggestion};
 pub struct EpochCase {
     /// What `--case` takes.
     pub name: &'static str,
-    /// Settings.
+    /// Name of the preset whose settings it has.
     pub preset: &'static str,
     pub source: Source,
     /// PyTorch variants that are compared with.
@@ -28,7 +28,7 @@ pub enum Source {
     Known(&'static str),
     /// Made: the shape of a known dataset, times a factor, every edge both ways.
     Like(&'static str, f64),
-    /// Made.
+    /// Generated with these sizes.
     Made(GraphShape),
 }
 

@@ -25,7 +25,7 @@ use std::time::Instant;
 /// What no op of the device accounts for: drawing noise, the loop around the ops.
 pub const OTHER: &str = "other";
 
-/// What to measure.
+/// Epochs to be timed on one store.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EpochsJob {
     /// Settings; the dataset is the path of a store.
@@ -40,7 +40,7 @@ pub struct EpochsJob {
     pub parameters: Option<PathBuf>,
 }
 
-/// What was found.
+/// Times and sizes of an [`EpochsJob`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// n.
@@ -53,13 +53,11 @@ pub struct Measured {
     pub outputs: usize,
     /// T.
     pub hops: usize,
-    /// Number of parameters.
     pub parameters: usize,
     /// The way a step is computed.
     pub plan: String,
     /// Device, threads and instruction set.
     pub device: String,
-    /// Threads.
     pub threads: usize,
     /// Median epoch.
     pub seconds: f64,
@@ -84,7 +82,7 @@ pub struct Measured {
 /// One op, over all its calls in an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpTime {
-    /// Its name.
+    /// As profiles call it, or [`OTHER`].
     pub op: String,
     /// Mean seconds per epoch.
     pub seconds: f64,

@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 /// Folds and repeats, as in the paper's tables.
 pub const SETTINGS: [&str; 2] = ["run.folds=10", "run.seeds=3"];
 
-/// What was found.
+/// Time and accuracy of a cross-validation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasuredFolds {
     /// Graphs of the dataset.
     pub graphs: usize,
     /// Nodes of all graphs.
     pub nodes: usize,
-    /// Folds.
+    /// Of one repeat.
     pub folds: usize,
     /// Times they were dealt.
     pub repeats: usize,
@@ -38,7 +38,6 @@ pub struct MeasuredFolds {
     pub accuracy_std: Option<f64>,
     /// Standard deviation of the means of the repeats.
     pub accuracy_std_between_repeats: Option<f64>,
-    /// Threads.
     pub threads: usize,
     /// Most memory that was resident.
     pub peak_bytes: Option<u64>,

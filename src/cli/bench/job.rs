@@ -1,6 +1,6 @@
 //! What one child process is asked to do, and what it answers.
 //!
-//! The program starts itself once a measurement, so that the peak of memory is that of the measurement alone. A job
+//! The program starts itself once per measurement, so that the peak of memory is that of the measurement alone. A job
 //! comes as a line of JSON on standard input, the answer goes as a line of JSON to standard output. The end of
 //! standard input is a request to stop: it comes when the parent asks for it, and also when the parent is no more.
 
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Seed of generated data.
 pub const SEED: u64 = 0;
 
-/// A job.
+/// What a child process is asked to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Job {
     /// Make a store.

@@ -68,7 +68,7 @@ pub struct Arguments {
     /// BenchRun the same epochs in PyTorch, with this Python, which has torch
     #[arg(long, value_name = "PYTHON")]
     peers: Option<PathBuf>,
-    /// Also those of PyTorch that take minutes an epoch
+    /// Also those of PyTorch that take minutes per epoch
     #[arg(long, requires = "peers")]
     slow: bool,
     /// Where to draw the growth of time (with --case scaling)
@@ -198,14 +198,14 @@ fn epoch_case(
     };
     result.measured = child::job(&Job::Epochs(job))?;
     report.epochs.push(result);
-    let Some(EpochResult { measured: Ok(ours), peers: found, .. }) = report.epochs.last_mut() else { return Ok(()) };
+    let Some(EpochResult { measured: Ok(ours), peers: results, .. }) = report.epochs.last_mut() else { return Ok(()) };
     let Some(peers) = peers else { return Ok(()) };
     let slow = if arguments.slow { case.slow_peers } else { &[] };
     let (epochs, warmup) = (run.epochs, run.warmup);
     let (store, parameters): (&Path, &Path) = (&store, &parameters);
     for variant in case.peers.iter().chain(slow) {
         voice::line(format_args!("{}: {variant} in PyTorch", case.name));
-        found.push(peers.run(variant, &Request { store, config: &config, parameters, epochs, warmup, ours })?);
+        results.push(peers.run(variant, &Request { store, config: &config, parameters, epochs, warmup, ours })?);
     }
     Ok(())
 }

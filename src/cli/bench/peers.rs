@@ -51,14 +51,14 @@ struct Printed {
     loss: f64,
 }
 
-/// What to run.
+/// One variant on one store, from the parameters we started from.
 pub struct Request<'a> {
     pub store: &'a Path,
     pub config: &'a Config,
     pub parameters: &'a Path,
     pub epochs: usize,
     pub warmup: usize,
-    /// What we found.
+    /// Times and loss to hold it against.
     pub ours: &'a Measured,
 }
 

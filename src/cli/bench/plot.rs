@@ -1,4 +1,4 @@
-//! The growth of time as a picture: one panel a series, both axes logarithmic, SVG written by hand.
+//! The growth of time as a picture: one panel per series, both axes logarithmic, SVG written by hand.
 //!
 //! Colours are of middle lightness on no background, so that the picture reads on white pages and on dark ones.
 

@@ -44,7 +44,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// One measurement.
+/// The time of an epoch at one size.
 pub struct Point {
     pub x: f64,
     /// x as people write it.
@@ -52,7 +52,7 @@ pub struct Point {
     pub seconds: f64,
     /// Seconds of the ops that walk along edges.
     pub walk_seconds: f64,
-    /// All of it.
+    /// The whole measurement, for the JSON object.
     measured: Measured,
 }
 

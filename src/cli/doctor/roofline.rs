@@ -150,7 +150,7 @@ fn space(problem: &Problem) -> &'static str {
 fn way(problem: &Problem) -> String {
     let monb = match problem.plan.monb {
         Monb::Direct => "every expert evaluated".to_string(),
-        Monb::Knots => format!("experts by pieces ({} a feature)", problem.pieces),
+        Monb::Knots => format!("experts by pieces ({} per feature)", problem.pieces),
     };
     format!("{monb}, {}", space(problem))
 }
@@ -174,7 +174,7 @@ fn dataset(text: &mut String, reference: &ReferenceDataset, peak: Peak) -> Resul
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "\n{}: {} nodes, {} entries ({}), d {}, L {}\nT {}, C {}, m {}, B {}, hidden {:?}, {} parameters, {} targets a step\n\
+        "\n{}: {} nodes, {} entries ({}), d {}, L {}\nT {}, C {}, m {}, B {}, hidden {:?}, {} parameters, {} targets per step\n\
          {}\n\
          {:<29}{:>5}{:>10}{:>10}{:>10}{:>11}{:>8}{:>10}{:>10}  bound by\n",
         reference.name,

@@ -16,15 +16,15 @@ const PIECES: usize = 48;
 pub struct ReferenceDataset {
     /// Its name, and that of its preset.
     pub name: &'static str,
-    /// Nodes.
+    /// n.
     pub nodes: usize,
     /// Entries of the walk matrix.
     pub entries: usize,
     /// How edges are counted.
     pub edges: &'static str,
-    /// Features.
+    /// d.
     pub features: usize,
-    /// Classes.
+    /// L.
     pub outputs: usize,
     /// Training nodes; a preset with a batch size scores fewer per step.
     pub train: usize,

@@ -33,11 +33,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             _ => {}
         };
         let watch = Watch::new(&progress, signals::stop());
-        let found = Importance::measure(&run.model, &run.factors, &run.dataset, &units, &centre, &watch)?;
-        measured.push((run, found));
+        let importance = Importance::measure(&run.model, &run.factors, &run.dataset, &units, &centre, &watch)?;
+        measured.push((run, importance));
     }
     let (run, importance) = &measured[0];
-    let overall: Vec<Vec<f64>> = measured.iter().map(|(run, found)| found.overall(&run.factors)).collect();
+    let overall: Vec<Vec<f64>> = measured.iter().map(|(run, importance)| importance.overall(&run.factors)).collect();
     let few = run.factors.hops().min(diagnose::MOST_HOPS);
     let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, few, &Watch::new(&|_| (), signals::stop()))?;
     let everything: Vec<usize> = (0..run.factors.features()).collect();

@@ -36,7 +36,7 @@ pub fn balanced(row_ptr: &[u64], least: u64) -> Vec<usize> {
     bounds
 }
 
-/// Calls `task(rows, part of data)` for every stretch, in parallel; `data` has `width` elements a row.
+/// Calls `task(rows, part of data)` for every stretch, in parallel; `data` has `width` elements per row.
 pub fn each<A: Send>(bounds: &[usize], width: usize, data: &mut [A], task: &(impl Fn(Range<usize>, &mut [A]) + Sync)) {
     let at = |bound: usize| [bounds[bound] * width, 0, 0];
     let whole = Parts { a: data, b: &mut [(); 0], c: &mut [(); 0] };

@@ -22,7 +22,7 @@ pub struct Panels<T> {
     data: Vec<T>,
 }
 
-/// One panel.
+/// Some neighbouring columns of every row.
 pub struct Panel<S> {
     /// Its first column.
     pub first: usize,
@@ -77,12 +77,12 @@ impl<T: Real> Panels<T> {
         matrix
     }
 
-    /// Number of rows.
+    /// n.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// d, over all panels.
     pub fn cols(&self) -> usize {
         self.cols
     }

@@ -216,10 +216,16 @@ fn backward_as<T: Real, S: Element<T>>(
     } else {
         gradient.panels_mut().zip(responses.panels()).zip(d_theta.par_chunks_mut(size)).for_each(panel);
     }
-    for (p, d_theta) in d_theta.chunks(size).enumerate() {
+    side_by_side(d_hop_weights, &d_theta, hops, size);
+}
+
+/// d_hop_weights (T x d) from those of panels, T x width each; all but the last take `size` numbers.
+fn side_by_side<T: Real>(d_hop_weights: &mut [T], panels: &[T], hops: usize, size: usize) {
+    let d = d_hop_weights.len() / hops;
+    for (p, panel) in panels.chunks(size).enumerate() {
         let first = p * size / hops;
-        let width = d_theta.len() / hops;
-        for (t, row) in d_theta.chunks_exact(width).enumerate() {
+        let width = panel.len() / hops;
+        for (t, row) in panel.chunks_exact(width).enumerate() {
             d_hop_weights[t * d + first..][..width].copy_from_slice(row);
         }
     }

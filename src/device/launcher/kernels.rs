@@ -106,7 +106,7 @@ macro_rules! class_space_kernels {
             concat!("project_load_", $type), concat!("walk_long_", $type), concat!("walk_start_", $type),
             concat!("walk_weighted_", $type), concat!("walk_weighted_start_", $type),
         )*];
-        /// Lanes over the columns and entries of a row, or eight a non-zero.
+        /// Lanes over the columns and entries of a row, or eight per non-zero.
         const TEAMS: &[&str] = &[$(
             concat!("project_sparse_backward_", $type), concat!("walk_rows4_", $type), concat!("walk_rows_", $type),
         )*];

@@ -1,7 +1,7 @@
 //! Launches of `kernels/knots.cu`, and the part of the op that stays on the host.
 //!
 //! Experts are compiled, and sums turned into gradients, by the same code as on the CPU: [`Tables`]. Both are work on some
-//! hundred pieces, far too branchy and too little for a GPU; what crosses the bus a step are the experts' parameters one way
+//! hundred pieces, far too branchy and too little for a GPU; what crosses the bus per step are the experts' parameters one way
 //! and tables and sums of pieces the other, some hundred kilobytes. The copies wait for the device, which a step does anyway
 //! for its loss.
 

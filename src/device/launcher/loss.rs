@@ -25,7 +25,8 @@ impl<V: Driver> Launcher<V> {
             outputs: inputs.outputs as u32,
             scale: (1.0 / count) as f32,
         };
-        // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against, one partial sum a block.
+        // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against; one partial sum per
+        // block.
         unsafe { self.run(inputs.objective.kernel(), Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.total(&partial)? / count)
     }

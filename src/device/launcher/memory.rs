@@ -16,14 +16,14 @@ pub struct Buffer<V: Driver, T> {
 pub struct DeviceMatrix<V: Driver> {
     /// rows x cols.
     pub values: Buffer<V, f32>,
-    /// Number of rows.
+    /// Nodes.
     pub rows: usize,
-    /// Number of columns.
+    /// Features.
     pub cols: usize,
 }
 
 impl<V: Driver, T: Pod> Buffer<V, T> {
-    /// Number of elements.
+    /// Elements, not bytes.
     pub fn len(&self) -> usize {
         self.length
     }

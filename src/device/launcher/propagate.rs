@@ -183,7 +183,7 @@ impl<V: Driver> Launcher<V> {
                 current = next;
             }
             let d_theta = self.at_mut(d_hop_weights, t * cols);
-            // SAFETY: the start writes a row of `partial` a block, a hop also one a long row; d_theta is row t of T x d.
+            // SAFETY: the start writes one row of `partial` per block, a hop also one per long row; d_theta is row t of T x d.
             unsafe { self.sum_columns(d_theta, start.partial, partial_rows(t), cols, false)? };
         }
         Ok(())
@@ -195,7 +195,7 @@ impl<V: Driver> Launcher<V> {
         let states = a.hops.saturating_sub(1).min(2) * batch.nodes * a.features * self.states.bytes();
         let blocks = row_blocks(batch.nodes, a.features, self.blocks).0 as usize;
         // A long row has more than HARMONIA_LONG_ROW entries, and one segment more than full ones; lazy walks and
-        // self-loops add an entry a row.
+        // self-loops add one entry per row.
         let long = (batch.entries + batch.nodes) / abi::HARMONIA_LONG_ROW as usize;
         let sums = (blocks + long + 2 * long) * a.features + partial_sums(blocks + long, a.features);
         states + sums * size_of::<f32>()
@@ -213,7 +213,7 @@ impl<V: Driver> Launcher<V> {
         let (blocks, block_rows) = row_blocks(arguments.rows as usize, arguments.cols as usize, self.blocks);
         arguments.block_rows = block_rows;
         let grid = Grid::new([u64::from(arguments.cols).div_ceil(32), blocks], [32, abi::HARMONIA_ROW_THREADS / 32]);
-        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` a row per block.
+        // SAFETY: the callers' matrices are rows x cols, hop weights hold a row, `partial` one row per block.
         unsafe { self.run(kernels.start[self.states as usize], grid, &arguments) }
     }
 
@@ -269,7 +269,7 @@ impl<V: Driver> Launcher<V> {
             state_scale: hop.state_scale,
         };
         let grid = Grid::flat(long_rows.len() * cols);
-        // SAFETY: segment sums hold segments x cols, `partial` a row a long row behind those of the blocks.
+        // SAFETY: segment sums hold segments x cols, `partial` one row per long row behind those of the blocks.
         unsafe { self.run(kernels.long[self.states as usize], grid, &finish) }
     }
 

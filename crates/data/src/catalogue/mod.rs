@@ -121,11 +121,11 @@ pub struct Entry {
     pub licence: &'static str,
     /// Where people read about it.
     pub home: &'static str,
-    /// What is downloaded.
+    /// Downloaded, all of them, where neither they nor those of a layout are present.
     pub files: &'static [RemoteFile],
     /// What counts as present too.
     pub layouts: &'static [FileLayout],
-    /// What it holds.
+    /// Counts to expect, which people see before they download it.
     pub shape: KnownSizes,
     /// What a user should know before choosing it.
     pub notes: &'static str,

@@ -43,7 +43,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares what everything else is a function of: communities and informative columns, about 6 bytes a node.
+    /// Prepares what everything else is a function of: communities and informative columns, about 6 bytes per node.
     ///
     /// # Errors
     /// A shape that cannot be generated; see [`GraphShape::check`].
@@ -54,12 +54,12 @@ impl Generator {
         Ok(Generator { shape, seed, communities, informative })
     }
 
-    /// The sizes.
+    /// Sizes it was made with, checked.
     pub fn shape(&self) -> &GraphShape {
         &self.shape
     }
 
-    /// The seed.
+    /// All that is random is a function of it.
     pub fn seed(&self) -> u64 {
         self.seed
     }

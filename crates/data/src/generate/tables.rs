@@ -16,7 +16,7 @@ pub struct Tables<'a> {
     pub feature_row: &'a (dyn Fn(usize, &mut [f32]) + Sync),
     /// Class of each node; there are as many nodes as labels.
     pub labels: &'a [u32],
-    /// Number of classes.
+    /// Labels are below it.
     pub classes: usize,
     /// Train, validation and test nodes.
     pub split: &'a Split,

@@ -13,7 +13,7 @@ const FEWEST_EDGES: usize = 78;
 const MAX_ATTEMPTS: u32 = 1000;
 
 /// Draws graphs until one passes the design checks for every informative feature.
-/// `training`: centred responses of the training instances, one column an informative feature.
+/// `training`: centred responses of the training instances, one column per informative feature.
 pub(super) fn accepted(seed: u64, training: &[&[f64]]) -> Result<(Vec<(u32, u32)>, Design)> {
     for attempt in 0..MAX_ATTEMPTS {
         let edges = draw(&mut Stream::new(seed, Purpose::SyntheticGraph, attempt).rng());

@@ -102,9 +102,9 @@ mod tests {
                 _ => 0.0,
             })
         });
-        let mut found = eigenvalues(matrix);
-        found.sort_by(f64::total_cmp);
-        for (k, value) in (1..).zip(found) {
+        let mut values = eigenvalues(matrix);
+        values.sort_by(f64::total_cmp);
+        for (k, value) in (1..).zip(values) {
             let expected = 2.0 - 2.0 * (f64::from(k) * std::f64::consts::PI / 5.0).cos();
             assert!((value - expected).abs() < 1e-14, "{value} {expected}");
         }

@@ -59,7 +59,7 @@ pub struct Dataset {
     pub features: Arc<Features>,
     /// Labels of nodes or graphs.
     pub labels: Labels,
-    /// Which of the two.
+    /// Whether `labels` belong to nodes or to graphs.
     pub level: Level,
     /// Train, validation and test units in use; empty until a rule draws them where the dataset has no split of its own.
     pub split: Split,
@@ -67,7 +67,7 @@ pub struct Dataset {
     pub own_splits: Vec<Split>,
     /// Names of the columns of X.
     pub feature_names: Vec<String>,
-    /// Names of the classes.
+    /// Of classes, of the labels of a multi-label task, or of the numbers of a regression.
     pub class_names: Vec<String>,
     /// Names of the nodes; empty where they have none.
     pub node_names: Vec<String>,
@@ -220,12 +220,12 @@ impl Dataset {
         Ok(())
     }
 
-    /// Number of graphs.
+    /// At least 1; nodes of a node task may lie in several.
     pub fn graphs(&self) -> usize {
         self.graph_ptr.len() - 1
     }
 
-    /// Nodes of one graph.
+    /// Nodes of one graph, which are consecutive.
     pub fn graph_nodes(&self, graph: usize) -> Range<usize> {
         self.graph_ptr[graph]..self.graph_ptr[graph + 1]
     }

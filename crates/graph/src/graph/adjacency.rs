@@ -108,7 +108,7 @@ impl Graph {
         Graph { adjacency, symmetric }
     }
 
-    /// Number of nodes.
+    /// n, isolated nodes included.
     pub fn nodes(&self) -> usize {
         self.adjacency.rows()
     }
@@ -118,7 +118,7 @@ impl Graph {
         self.adjacency.entries()
     }
 
-    /// The adjacency matrix.
+    /// A: row i lists the nodes that node i reads from.
     pub fn adjacency(&self) -> &Csr {
         &self.adjacency
     }

@@ -1,7 +1,7 @@
 //! Edges in any order to compressed sparse rows, in parallel.
 //!
 //! Two passes of a radix sort by row, then a small sort inside each row: entries are first dealt out to buckets of
-//! neighbouring rows, whose rows and columns then fit the cache. A random write a piece of work is thereby never further
+//! neighbouring rows, whose rows and columns then fit the cache. A random write of a piece of work is thereby never further
 //! than a bucket away. Invariant: the result depends on the edges alone, not on the number of threads: buckets keep the
 //! order of the input, and duplicates are merged in that order.
 
@@ -48,7 +48,7 @@ pub(super) fn compress<W: Weight>(
 ) -> (Vec<u64>, Vec<u32>, Vec<W>) {
     let expected = edges.len() * (1 + usize::from(both_ways));
     let buckets = expected.div_ceil(BUCKET_ENTRIES).clamp(1, MOST_BUCKETS).next_power_of_two();
-    // A power of two of rows a bucket, so that finding it is a shift.
+    // A power of two of rows per bucket, so that finding it is a shift.
     let shift = rows.div_ceil(buckets).next_power_of_two().trailing_zeros().min(31);
     let buckets = ((rows.max(1) - 1) >> shift) + 1;
     let chunk = edges.len().div_ceil(MOST_CHUNKS).max(CHUNK_EDGES);

@@ -19,17 +19,17 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// Number of rows.
+    /// Empty rows included; there are as many columns.
     pub fn rows(&self) -> usize {
         self.row_ptr.len() - 1
     }
 
-    /// Number of stored entries.
+    /// Stored entries of all rows.
     pub fn entries(&self) -> usize {
         self.col_idx.len()
     }
 
-    /// Bytes of the arrays.
+    /// Of all three arrays, mapped or not.
     pub fn bytes(&self) -> usize {
         8 * self.row_ptr.len() + 4 * self.entries() * (1 + usize::from(self.weights.is_some()))
     }
@@ -44,13 +44,13 @@ impl Csr {
         self.row(i).map(|e| (self.col_idx[e] as usize, self.weights.as_ref().map_or(1.0, |w| w[e])))
     }
 
-    /// The transposed matrix.
+    /// A new matrix whose row j lists the rows that have an entry in column j.
     pub fn transposed(&self) -> Csr {
         build::transposed(self)
     }
 
     /// Whether the matrix equals its transpose, without building it. Rows are sorted, so going through them in order
-    /// meets the entries of every column in order: a cursor a row follows along.
+    /// meets the entries of every column in order: one cursor per row follows along.
     pub fn is_symmetric(&self) -> bool {
         let (row_ptr, col_idx) = (&self.row_ptr[..], &self.col_idx[..]);
         let weights = self.weights.as_deref();

@@ -50,7 +50,7 @@ impl Transition {
         Transition { matrix, transposed, degree }
     }
 
-    /// Number of nodes.
+    /// n.
     pub fn nodes(&self) -> usize {
         self.matrix.rows()
     }

@@ -15,9 +15,9 @@ use std::sync::Arc;
 pub struct MappedArray {
     path: PathBuf,
     map: Arc<Mmap>,
-    /// Sides.
+    /// Sides, outermost first.
     pub shape: Vec<usize>,
-    /// Type of the elements.
+    /// As stored; what is read as another type is converted.
     pub element: Element,
     offset: usize,
 }
@@ -47,7 +47,7 @@ impl MappedArray {
         Npy::parse(&self.map, &self.path)
     }
 
-    /// Number of elements.
+    /// Elements, the product of `shape`.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }

@@ -13,7 +13,7 @@
 //! | `train.npy`, `valid.npy`, `test.npy` | any | integer | unit ids; leave all three out where there is no split |
 //! | `splits.npy` | splits x units | u8 | instead of those, for several: 1 train, 2 validation, 3 test, 0 none |
 //! | `graph_ptr.npy` | graphs + 1 | integer | optional; first node of each graph |
-//! | `node_names.txt` | | text | optional; one name a line |
+//! | `node_names.txt` | | text | optional; one name per line |
 //! | `node_order.npy` | n | integer | optional; number of each node in the source, where nodes were reordered |
 //!
 //! Arrays are in C order and little-endian; floats are f16, f32 or f64 (integers will do), integers of any width. An
@@ -31,6 +31,7 @@
 
 mod checked;
 mod map;
+mod parts;
 mod reader;
 mod renumber;
 mod writer;
@@ -78,7 +79,7 @@ const PARTS: [u8; 3] = [1, 2, 3];
 pub struct Meta {
     format: String,
     version: u32,
-    /// Name of the dataset.
+    /// Of the dataset: shown to people and written to run directories.
     pub name: String,
     level: StoredLevel,
     /// Classes; labels of each unit of a multi-label task; numbers of each unit of a regression.
@@ -125,7 +126,7 @@ pub struct Counts {
     pub directed_edges: usize,
     /// d.
     pub features: usize,
-    /// Graphs.
+    /// 1 where there is no `graph_ptr.npy`.
     pub graphs: usize,
 }
 
@@ -140,7 +141,7 @@ impl std::fmt::Display for Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Name of the format.
+    /// As `harmonia data convert` calls the format it was read from.
     pub format: String,
     /// Settings of the conversion.
     #[serde(default, skip_serializing_if = "String::is_empty")]

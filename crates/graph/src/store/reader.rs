@@ -1,9 +1,9 @@
 //! Opens a store: sizes, types and offsets at once, every entry before it is used, checksums on request.
 
 use super::map::MappedArray;
-use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, StoredLevel, VERSION, checked};
+use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, StoredLevel, VERSION, checked, parts};
 use crate::array::Array;
-use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, SparseRows, UNLABELLED, Values};
+use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder};
 use crate::error::{Error, Result, one_line, suggestion};
 use crate::files;
 use crate::graph::{Csr, Graph, Split, check_entries, check_offsets, places};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// A store whose sizes, types and offsets fit together; its edges and features have not been read yet.
 pub struct Store {
     directory: PathBuf,
-    /// `meta.json`.
+    /// `meta.json`, its version known.
     pub meta: Meta,
     adjacency: Csr,
     features: Features,
@@ -27,7 +27,7 @@ pub struct Store {
 /// One file of a store held against its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// The file.
+    /// Its name within the store.
     pub file: String,
     /// SHA-256 of what is there.
     pub found: String,
@@ -69,7 +69,7 @@ impl Store {
         if nodes == 0 {
             return Err(Error::file(&file("row_ptr.npy"), "describes no nodes: a dataset needs at least one"));
         }
-        let features = features(directory, &meta, nodes)?;
+        let features = parts::features(directory, &meta, nodes)?;
         let graph_ptr = match optional("graph_ptr.npy") {
             Some(path) => {
                 MappedArray::open(&path)?.unsigned(nodes as u64)?.into_iter().map(|start| start as usize).collect()
@@ -83,9 +83,9 @@ impl Store {
             }
             StoredLevel::Graph => (Level::Graph, graph_ptr.len().saturating_sub(1)),
         };
-        let labels = labels(&file("labels.npy"), &meta, units)?;
-        let splits = splits(directory, units)?;
-        let node_order = node_order(&file(NODE_ORDER), &meta, nodes)?;
+        let labels = parts::labels(&file("labels.npy"), &meta, units)?;
+        let splits = parts::splits(directory, units)?;
+        let node_order = parts::node_order(&file(NODE_ORDER), &meta, nodes)?;
         let directory = directory.to_path_buf();
         let store = Store { directory, meta, adjacency, features, graph_ptr, labels, level, splits, node_order };
         let found = store.counts();
@@ -251,151 +251,4 @@ fn meta(path: &Path) -> Result<Meta> {
         _ => return Err(Error::file(path, format!("expected \"format\": \"{FORMAT}\" and \"version\": {VERSION}"))),
     }
     serde_json::from_value(value).map_err(|error| Error::file(path, one_line(error)))
-}
-
-fn features(directory: &Path, meta: &Meta, nodes: usize) -> Result<Features> {
-    let file = |name: &str| directory.join(name);
-    if file("features_ptr.npy").exists() {
-        if file("features.npy").exists() {
-            return Err(Error::file(
-                &file("features.npy"),
-                "stands beside features_ptr.npy: keep one form of features",
-            ));
-        }
-        let sparse = SparseRows {
-            row_ptr: MappedArray::open(&file("features_ptr.npy"))?.offsets()?,
-            col_idx: MappedArray::open(&file("features_idx.npy"))?.ids()?,
-            values: MappedArray::open(&file("features_val.npy"))?.floats()?,
-        };
-        let wide = || sparse.col_idx.iter().max().map_or(0, |&last| last as usize + 1);
-        // The shape of a sparse matrix is in no array: `counts` has it, else the last column that occurs.
-        let cols = meta.counts.map_or_else(wide, |counts| counts.features);
-        let in_file = |error: Error| Error::file(&file("features_ptr.npy"), error.to_string());
-        return Features::held(nodes, cols, Values::Sparse(sparse)).map_err(in_file);
-    }
-    let path = file("features.npy");
-    let array = MappedArray::open(&path)?;
-    let [rows, cols] = array.shape[..] else {
-        return Err(Error::file(&path, format!("expected nodes x features, found shape {:?}", array.shape)));
-    };
-    let values = match array.halves() {
-        Some(halves) => Values::Half(halves),
-        None => Values::Dense(array.floats()?),
-    };
-    Features::held(rows, cols, values).map_err(|error| Error::file(&path, error.to_string()))
-}
-
-fn labels(path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
-    let array = MappedArray::open(path)?;
-    if meta.regression {
-        return targets(&array, path, meta, units);
-    }
-    let expected = if meta.multi_label { vec![units, meta.classes] } else { vec![units] };
-    if array.shape != expected && !(expected.len() == 1 && array.shape == [units, 1]) {
-        let message = format!(
-            "expected labels of shape {expected:?}, found {:?}; one-hot labels are saved as labels.argmax(1), several \
-             labels a unit need \"multi_label\": true",
-            array.shape
-        );
-        return Err(Error::file(path, message));
-    }
-    let values = array.integers()?;
-    let width = if meta.multi_label { meta.classes.max(1) } else { 1 };
-    let wrong = |at: usize, expected: &str| {
-        let (unit, value) = (at / width, values[at]);
-        Err(Error::file(path, format!("label of unit {unit} is {value}: labels must be {expected}")))
-    };
-    if meta.multi_label {
-        return match values.iter().position(|value| !(0..=1).contains(value)) {
-            Some(at) => wrong(at, "0 or 1"),
-            None => Ok(Labels::Multi { bits: values.iter().map(|&bit| bit as u8).collect(), width: meta.classes }),
-        };
-    }
-    let classes = i64::try_from(meta.classes).unwrap_or(i64::MAX).min(i64::from(u32::MAX) - 1);
-    match values.iter().position(|value| !(-1..classes).contains(value)) {
-        Some(at) => wrong(at, &format!("0 to {}, or -1 for none (\"classes\": {classes})", classes - 1)),
-        None => {
-            // Only -1 fails the conversion.
-            let ids = values.iter().map(|&value| u32::try_from(value).unwrap_or(UNLABELLED)).collect();
-            Ok(Labels::Classes { ids, classes: meta.classes })
-        }
-    }
-}
-
-/// Numbers to be fitted: one column per output.
-fn targets(array: &MappedArray, path: &Path, meta: &Meta, units: usize) -> Result<Labels> {
-    let width = meta.classes;
-    if array.shape != [units, width] && !(width == 1 && array.shape == [units]) {
-        let message = format!(
-            "expected targets of shape [{units}, {width}] (\"regression\": true, \"classes\": {width}), found {:?}",
-            array.shape
-        );
-        return Err(Error::file(path, message));
-    }
-    let values = array.floats()?.to_vec();
-    Ok(Labels::Values { values, width })
-}
-
-/// Numbers of the nodes in the source, one a node, where they were reordered.
-fn node_order(path: &Path, meta: &Meta, nodes: usize) -> Result<Option<Array<u32>>> {
-    match (path.exists(), &meta.node_order) {
-        (false, None) => return Ok(None),
-        (false, Some(method)) => {
-            let message = format!(
-                "is missing: meta.json says that nodes were reordered (\"node_order\": \"{}\")",
-                one_line(method)
-            );
-            return Err(Error::file(path, message));
-        }
-        (true, _) => {}
-    }
-    let original = MappedArray::open(path)?.ids()?;
-    if original.len() != nodes {
-        let message = format!("expected a number for each of the {nodes} nodes, found {}", original.len());
-        return Err(Error::file(path, message));
-    }
-    Ok(Some(original))
-}
-
-/// The splits of a store: one in three files, several in one, or none.
-fn splits(directory: &Path, units: usize) -> Result<Vec<Split>> {
-    let names = ["train.npy", "valid.npy", "test.npy"];
-    let path = directory.join("splits.npy");
-    if path.exists() {
-        if let Some(other) = names.iter().find(|name| directory.join(name).exists()) {
-            return Err(Error::file(&directory.join(other), "stands beside splits.npy: keep one form of splits"));
-        }
-        let array = MappedArray::open(&path)?;
-        let [count, found] = array.shape[..] else {
-            return Err(Error::file(&path, format!("expected splits x units, found shape {:?}", array.shape)));
-        };
-        // Without units, any number of splits would fit no bytes at all.
-        if found != units || units == 0 {
-            return Err(Error::file(&path, format!("expected {units} units a split, found {found}")));
-        }
-        let codes = array.integers()?;
-        if let Some(at) = codes.iter().position(|code| !(0..=3).contains(code)) {
-            let message = format!("unit {} of split {} is {}: expected 0 to 3", at % units, at / units, codes[at]);
-            return Err(Error::file(&path, message));
-        }
-        let part = |row: &[i64], part: u8| {
-            (0..units as u32).filter(|&unit| row[unit as usize] == i64::from(part)).collect::<Vec<u32>>()
-        };
-        let split =
-            |row: &[i64]| Split { train: part(row, PARTS[0]), valid: part(row, PARTS[1]), test: part(row, PARTS[2]) };
-        return Ok((0..count).map(|s| split(&codes[s * units..(s + 1) * units])).collect());
-    }
-    if names.iter().all(|name| !directory.join(name).exists()) {
-        return Ok(Vec::new());
-    }
-    let ids = |name: &str| -> Result<Vec<u32>> {
-        let path = directory.join(name);
-        let array = MappedArray::open(&path)?;
-        if array.element == crate::npy::Element::Bool && array.len() > 0 {
-            return Err(Error::file(&path, "expected ids, found a boolean mask; save numpy.flatnonzero(mask)"));
-        }
-        let ids: Array<u32> = array.ids()?;
-        Ok(ids.to_vec())
-    };
-    Ok(vec![Split { train: ids(names[0])?, valid: ids(names[1])?, test: ids(names[2])? }])
 }

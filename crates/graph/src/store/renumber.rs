@@ -98,7 +98,7 @@ impl Writer {
         [Some(row_ptr), Some(col_idx), weights].into_iter().flatten().try_for_each(Replaced::remove)
     }
 
-    /// An array with a row a node, of any type, if there is one of that name.
+    /// An array with one row per node, of any type, if there is one of that name.
     fn renumber_dense(&mut self, name: &str, order: &[u32], watch: &Watch) -> Result<()> {
         let Some(old) = self.replaced(name)? else { return Ok(()) };
         fits(name, old.array.shape[0], order)?;

@@ -238,7 +238,7 @@ impl Writer {
         }
     }
 
-    /// Writes names of nodes, one a line.
+    /// Writes names of nodes, one per line.
     ///
     /// # Errors
     /// A name that holds a line break, or a disk that is full.

@@ -3,14 +3,14 @@
 //! Forward   G_t = F (theta_t (*) Wo)
 //! Backward  S_t = F^T Y_t: dWo += sum_t theta_t (*) S_t, dtheta[t,k] = <Wo[k,:], S_t[k,:]>; dF = sum_t Y_t (theta_t (*) Wo)^T
 //! The weights of all hops side by side are one matrix W, d x (T width), and so are the S_t.
-//! Sparse X: F = 1 f(0)^T + S with S on the non-zeros only, so G_t = 1 (f(0)^T W_t) + S W_t, and backward needs column sums of
-//! Y_t beside what happens on the non-zeros. Neither F nor dF is ever dense.
+//! What differs where X is sparse is in `sparse`.
 //! Deterministic: sums over rows are taken in stretches that depend on sizes only.
 
+mod sparse;
+
 use super::element::Element;
-use super::gather::{self, Matrix};
 use super::hops::{Hops, padded, with_states};
-use super::inputs::{CpuReach, InputFeatures, SparseColumns};
+use super::inputs::{CpuReach, InputFeatures};
 use super::{Cpu, CpuInputs, Ops, chunks};
 use crate::architecture::Layout;
 use crate::device::gemm::{View, gemm};
@@ -22,8 +22,6 @@ use rayon::prelude::*;
 
 /// Rows multiplied at a time: their responses and states stay in a core's cache.
 const BLOCK: usize = 256;
-/// Columns multiplied at once.
-const LANES: usize = 8;
 /// Hops multiplied at once.
 const GROUP: usize = 8;
 /// Stretches that sums over rows are cut into, at most.
@@ -59,7 +57,7 @@ pub fn forward<T: Ops>(
             }
             let base = &base[..];
             with_states!(&mut hops.states, states => {
-                each_group(states, sizes, |first, group| multiply_sparse(group, base, x, values, weights, first, sizes));
+                each_group(states, sizes, |first, group| sparse::multiply(group, base, x, values, weights, first, sizes));
             });
         }
     }
@@ -102,7 +100,7 @@ pub fn backward<T: Ops>(
         Responses::Sparse(responses) => {
             let InputFeatures::Sparse(x) = &inputs.features else { return Err(mixed_forms()) };
             with_states!(&hops.states, states => {
-                differentiate_sparse(cpu, &mut sums, responses, x, states, &weights, scaled, sizes);
+                sparse::differentiate(cpu, &mut sums, responses, x, states, &weights, scaled, sizes);
             });
         }
     }
@@ -217,39 +215,6 @@ fn multiply<T: Real, S: Element<T>>(
     });
 }
 
-/// states = 1 base + S W_t for a group of hops.
-fn multiply_sparse<T: Real, S: Element<T>>(
-    states: [&mut [S]; GROUP],
-    base: &[T],
-    x: &SparseColumns,
-    values: &[T],
-    weights: &[T],
-    first: usize,
-    sizes: Sizes,
-) {
-    let Sizes { width, columns, .. } = sizes;
-    let span = first..columns.min(first + GROUP * width);
-    let base = &base[span.clone()];
-    let matrix = Matrix {
-        row_ptr: &x.by_rows.row_ptr,
-        col_idx: &x.by_rows.col_idx,
-        weight: |e: usize| values[x.places[e] as usize],
-    };
-    chunks::each_of(&x.row_chunks, width, states, &|rows, mut states| {
-        simd(
-            #[inline(always)]
-            || {
-                let start = rows.start;
-                gather::columns(weights, columns, span.clone(), matrix, rows, |i, first, sums| {
-                    for (at, (&sum, &base)) in (first..).zip(sums.iter().zip(&base[first..])) {
-                        states[at / width][(i - start) * width + at % width] = S::store(base + sum);
-                    }
-                });
-            },
-        );
-    });
-}
-
 /// sums (d x columns) = S_t of all hops; F turns into dF.
 fn differentiate<T: Real, S: Element<T>>(
     cpu: &Cpu<T>,
@@ -306,109 +271,4 @@ fn load_states<T: Real, S: Element<T>>(
             }
         },
     );
-}
-
-/// The same for sparse responses: `responses` are d sums over columns of dF, then dF of each non-zero.
-#[allow(clippy::too_many_arguments)]
-fn differentiate_sparse<T: Real, S: Element<T>>(
-    cpu: &Cpu<T>,
-    sums: &mut [T],
-    responses: &mut [T],
-    x: &SparseColumns,
-    states: &[S],
-    weights: &[T],
-    scaled: Scaled<'_, T>,
-    sizes: Sizes,
-) {
-    let Sizes { rows, features, width, columns, .. } = sizes;
-    let (constants, values) = responses.split_at_mut(features);
-    let mut d_values = cpu.reals.filled(values.len(), T::zero());
-    // As many hops at a time as a gather takes columns.
-    let hops = columns / width;
-    let group = (gather::MOST_COLUMNS / width).clamp(1, hops);
-    let mut loaded = cpu.reals.take(rows * group * width, T::zero());
-    for first in (0..hops).step_by(group) {
-        let span = first * width..columns.min((first + group) * width);
-        let here = span.len();
-        let (from, loaded) = (&states[first * rows * width..], &mut loaded[..rows * here]);
-        loaded.par_chunks_mut(BLOCK * here).enumerate().for_each(|(block, loaded)| {
-            let sizes = Sizes { columns: here, ..sizes };
-            let states = &from[..rows * here];
-            load_states(loaded, states, block * BLOCK, loaded.len() / here, scaled, sizes);
-        });
-        let (loaded, values) = (&*loaded, &*values);
-        let parts = (&x.col_ptr[..], &mut d_values[..]);
-        chunks::each_column(&x.col_chunks, (columns, &mut *sums), parts, &|cols, sums, d_values| {
-            simd(
-                #[inline(always)]
-                || {
-                    let matrix = Matrix { row_ptr: &x.offsets, col_idx: &x.rows, weight: |e: usize| values[e] };
-                    gather::columns(loaded, here, 0..here, matrix, cols.clone(), |k, at, found| {
-                        let to = (k - cols.start) * columns + span.start + at;
-                        sums[to..][..found.len()].copy_from_slice(found);
-                    });
-                    let base = x.col_ptr[cols.start];
-                    for k in cols.clone() {
-                        let weights = &weights[k * columns..][span.clone()];
-                        for e in x.col_ptr[k]..x.col_ptr[k + 1] {
-                            d_values[e - base] += dot(&loaded[x.rows[e] as usize * here..][..here], weights);
-                        }
-                    }
-                },
-            );
-        });
-    }
-    values.copy_from_slice(&d_values);
-    // Column sums of all Y_t: what the constant part of every response meets.
-    let mut totals = cpu.reals.take(columns, T::zero());
-    column_sums(cpu, &mut totals, states, scaled, sizes);
-    let totals = &totals[..];
-    for ((constant, sums), weights) in
-        constants.iter_mut().zip(sums.chunks_exact_mut(columns)).zip(weights.chunks_exact(columns))
-    {
-        sums.iter_mut().zip(totals).for_each(|(sum, &total)| *sum += *constant * total);
-        *constant = totals.iter().zip(weights).map(|(&total, &weight)| total * weight).sum();
-    }
-}
-
-/// <state, weights>.
-#[inline(always)]
-fn dot<T: Real>(state: &[T], weights: &[T]) -> T {
-    let mut lanes = [T::zero(); LANES];
-    let (states, state_rest) = state.as_chunks::<LANES>();
-    let (blocks, weight_rest) = weights.as_chunks::<LANES>();
-    for (state, weights) in states.iter().zip(blocks) {
-        for lane in 0..LANES {
-            lanes[lane] = state[lane].mul_add(weights[lane], lanes[lane]);
-        }
-    }
-    let rest: T = state_rest.iter().zip(weight_rest).map(|(&state, &weight)| state * weight).sum();
-    rest + lanes.iter().copied().sum()
-}
-
-/// totals (columns) = sums over all rows of Y_t.
-fn column_sums<T: Real, S: Element<T>>(
-    cpu: &Cpu<T>,
-    totals: &mut [T],
-    states: &[S],
-    scaled: Scaled<'_, T>,
-    sizes: Sizes,
-) {
-    let Sizes { rows, width, columns, .. } = sizes;
-    let job_rows = rows.div_ceil(JOBS).max(BLOCK);
-    let jobs = rows.div_ceil(job_rows);
-    let mut partial = cpu.sums.filled(jobs * columns, 0.0);
-    partial.par_chunks_mut(columns).enumerate().for_each(|(job, sums)| {
-        let span = job * job_rows..((job + 1) * job_rows).min(rows);
-        for (state, sums) in states.chunks_exact(rows * width).zip(sums.chunks_exact_mut(width)) {
-            for i in span.clone() {
-                let factor = scaled.factor(i);
-                let state = &state[i * width..][..width];
-                sums.iter_mut().zip(state).for_each(|(sum, state)| *sum += (state.load() * factor).widen());
-            }
-        }
-    });
-    for (c, total) in totals.iter_mut().enumerate() {
-        *total = T::from_f64(partial[c..].iter().step_by(columns).sum());
-    }
 }

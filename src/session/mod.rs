@@ -1,23 +1,20 @@
-//! Runs from start to end: one seed after the other, each in its own directory, interruptible and resumable.
+//! Several runs: seeds and folds, one after the other or side by side, each in its own directory, interruptible and resumable.
+//! What happens within a run is in `one_run`.
 
-use crate::architecture::Layout;
+mod one_run;
+
 use crate::config::Config;
 use crate::device::Device;
-use crate::explain::{Factors, centre};
-use crate::model::FittedModel;
-use crate::recovery::recover;
-use crate::report;
-use crate::runs::{ModelMetadata, Outcome, RunDirectory, RunSummary, write_centres};
-use crate::train::trainer::State;
-use crate::train::{EpochRecord, Prepared, RunName, Trainer};
+use crate::runs::{Outcome, RunSummary};
+use crate::train::{EpochRecord, Prepared, RunName};
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::stop::Stop;
+use one_run::{RunPlace, finished};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 /// Bytes of activations up to which runs are trained side by side.
 const SMALL_RUN: usize = 64 << 20;
@@ -45,7 +42,7 @@ impl Observer for Silent {
 pub struct Session<'a, D: Device<Real = f32>> {
     /// Where to compute.
     pub device: &'a D,
-    /// Settings.
+    /// Of all runs: seeds and folds are among them.
     pub config: &'a Config,
     /// When asked: finish the epoch, save, stop.
     pub stop: &'a Stop,
@@ -205,149 +202,6 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         self.train(&run, place, &Mutex::new(observer))
     }
 
-    fn train(
-        &self,
-        run: &Prepared,
-        place: RunPlace<'_>,
-        observer: &Mutex<&mut dyn Observer>,
-    ) -> Result<(RunSummary, Vec<f32>)> {
-        let (mut directory, restored) = match place.path {
-            Some(path) => {
-                let (directory, restored) = self.open(path, run.name, &run.layout)?;
-                (Some(directory), restored)
-            }
-            None => (None, None),
-        };
-        let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
-        let mut trainer = Trainer::new(self.device, run, self.config, state)?;
-        let seconds = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
-        let summary = self.summary(&mut trainer, run, &place, seconds)?;
-        if let Some(directory) = &directory {
-            self.write_results(directory, &trainer.model(run.scaling.clone()), run, &summary)?;
-        }
-        observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
-        Ok((summary, trainer.best().to_vec()))
-    }
-
-    /// Trains to the end, with checkpoints; the seconds it took, over all sittings.
-    fn epochs(
-        &self,
-        trainer: &mut Trainer<'_, D>,
-        run: &Prepared,
-        place: &RunPlace<'_>,
-        mut directory: Option<&mut RunDirectory>,
-        spent: f64,
-        observer: &Mutex<&mut dyn Observer>,
-    ) -> Result<f64> {
-        let tell = || observer.lock().unwrap_or_else(PoisonError::into_inner);
-        tell().begin(run.name, trainer.progress().epoch, self.config.train.epochs);
-        let start = Instant::now();
-        let elapsed = || spent + start.elapsed().as_secs_f64();
-        let mut saved = Instant::now();
-        while !trainer.finished() {
-            let mut record = trainer.epoch()?;
-            record.seconds = elapsed();
-            tell().epoch(run.name, &record);
-            let asked = self.stop.asked() || place.abort.load(Ordering::Relaxed);
-            let stop = asked && !trainer.finished();
-            if let Some(directory) = &mut directory {
-                directory.log(&record)?;
-                let due = saved.elapsed().as_secs_f64() >= self.config.run.checkpoint_seconds;
-                if due || stop || trainer.finished() {
-                    save(directory, trainer, run)?;
-                    saved = Instant::now();
-                }
-            }
-            if stop {
-                return Err(interrupted(place.path));
-            }
-        }
-        Ok(elapsed())
-    }
-
-    /// Scores of the best epoch, and what was found again of a known generator.
-    fn summary(
-        &self,
-        trainer: &mut Trainer<'_, D>,
-        run: &Prepared,
-        place: &RunPlace<'_>,
-        seconds: f64,
-    ) -> Result<RunSummary> {
-        let dataset = &run.dataset;
-        let test = &dataset.split.test;
-        let (recovery, generator_nll) = match &dataset.truth {
-            Some(truth) if !test.is_empty() => {
-                let (contributions, hop_weights) = trainer.contributions(test)?;
-                // A comparison that is not defined (a single test node) must not cost the user the trained model.
-                let recovery = recover(truth, test, &contributions, &hop_weights).ok();
-                (recovery, Some(truth.nll(&dataset.labels, test)))
-            }
-            _ => (None, None),
-        };
-        let progress = trainer.progress().clone();
-        Ok(RunSummary {
-            seed: run.name.seed,
-            fold: run.name.fold,
-            run_dir: place.path.map(Path::to_path_buf),
-            parameters: run.layout.len(),
-            epochs: progress.epoch,
-            best_epoch: progress.stopping.best_epoch.map_or(0, |epoch| epoch + 1),
-            stopped_early: progress.stopped,
-            learned: progress.stopping.learned_at.is_some(),
-            seconds,
-            device: place.device_name.to_string(),
-            test: trainer.score(test)?,
-            validation: trainer.score(&dataset.split.valid)?,
-            train: trainer.score(&dataset.split.train)?,
-            recovery,
-            generator_nll,
-        })
-    }
-
-    /// What is written once, at the end: means of responses, the page, and last the summary.
-    fn write_results(
-        &self,
-        directory: &RunDirectory,
-        model: &FittedModel,
-        run: &Prepared,
-        summary: &RunSummary,
-    ) -> Result<()> {
-        let factors = Factors::of(model)?;
-        let centres = centre::mean_responses(&factors, &run.dataset.features);
-        write_centres(directory.path(), &centres)?;
-        let mut data = report::of_run(&report::Trained {
-            dataset: &run.dataset,
-            config: self.config,
-            objective: model.objective,
-            summary,
-            history: &directory.history()?,
-            scaling: model.scaling.as_ref(),
-            factors: &factors,
-            centres: &centres,
-        })?;
-        data.more = Some(format!("harmonia report {}", directory.path().display()));
-        directory.write("report.html", &report::html(&data)?)?;
-        let text =
-            serde_json::to_string_pretty(summary).map_err(|error| Error::file(directory.path(), error.to_string()))?;
-        // Last, because its presence says that the run is complete.
-        directory.write("summary.json", &text)
-    }
-
-    fn open(&self, path: &Path, name: RunName, layout: &Layout) -> Result<(RunDirectory, Option<(State, f64)>)> {
-        if !path.join("config.toml").exists() {
-            // Each directory stands for itself: its configuration names its own seed and split.
-            let mut config = self.config.clone();
-            (config.run.seed, config.run.seeds, config.run.folds) = (name.seed, 1, 0);
-            if let Some(fold) = name.fold {
-                config.data.split = format!("folds:{}/{fold}", self.config.run.folds);
-            }
-            RunDirectory::create(path, &config)?;
-        }
-        let mut directory = RunDirectory::open(path)?;
-        let restored = directory.restore(layout)?;
-        Ok((directory, restored))
-    }
-
     fn directory(&self, root: &Path, name: RunName) -> PathBuf {
         let seed = (self.config.run.seeds > 1).then(|| format!("seed-{}", name.seed));
         let fold = name.fold.map(|fold| format!("fold-{fold}"));
@@ -368,40 +222,6 @@ struct Runs<'a> {
     observer: Mutex<&'a mut dyn Observer>,
     /// Set where a run has failed: the others stop.
     abort: AtomicBool,
-}
-
-/// Where a run is kept, and who may end it.
-struct RunPlace<'a> {
-    path: Option<&'a Path>,
-    /// For its summary.
-    device_name: &'a str,
-    /// Set where another run of the session has failed.
-    abort: &'a AtomicBool,
-}
-
-/// Both checkpoints of a run.
-fn save<D: Device<Real = f32>>(directory: &RunDirectory, trainer: &Trainer<'_, D>, run: &Prepared) -> Result<()> {
-    let model = trainer.model(run.scaling.clone());
-    let metadata = ModelMetadata {
-        dataset: run.dataset.name.clone(),
-        seed: run.name.seed,
-        fold: run.name.fold,
-        feature_names: run.dataset.feature_names.clone(),
-        class_names: run.dataset.class_names.clone(),
-        epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
-        model: model.description(),
-    };
-    directory.save(&trainer.state()?, &model, &metadata)
-}
-
-/// The summary of a run that is complete.
-fn finished(path: &Path) -> Result<Option<RunSummary>> {
-    let file = path.join("summary.json");
-    if !file.exists() {
-        return Ok(None);
-    }
-    let text = files::read_text(&file)?;
-    serde_json::from_str(&text).map(Some).map_err(|error| Error::file(&file, format!("is not a run summary: {error}")))
 }
 
 fn interrupted(path: Option<&Path>) -> Error {
