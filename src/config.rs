@@ -197,6 +197,8 @@ pub struct Train {
     pub patience: usize,
     /// `accuracy`, `roc_auc`, `loss`, or of numbers `r2`, `rmse`, `mae`; one that the task does not have means `loss`.
     pub metric: Metric,
+    /// Divide logits by a temperature, and of a binary task shift them, as fits the validation units of the best epoch.
+    pub calibrate: bool,
     /// `auto` (by the labels), `softmax`, `sigmoid` or `squared`.
     pub loss: LossChoice,
     /// Probability of dropping, in [0, 1).
@@ -347,6 +349,7 @@ impl Default for Config {
                 epochs: 500,
                 patience: 100,
                 metric: Metric::Accuracy,
+                calibrate: false,
                 loss: LossChoice::Auto,
                 dropout: 0.0,
                 dropout_place: DropoutPlace::Input,

@@ -20,8 +20,19 @@ use harmonia::report;
 use sample::{HOSTILE, everything};
 use serde_json::json;
 
-const SECTIONS: [&str; 10] =
-    ["summary", "curves", "importance", "shapes", "hops", "routing", "local", "stability", "diagnostics", "settings"];
+const SECTIONS: [&str; 11] = [
+    "summary",
+    "curves",
+    "reliability",
+    "importance",
+    "shapes",
+    "hops",
+    "routing",
+    "local",
+    "stability",
+    "diagnostics",
+    "settings",
+];
 const CLASSES: [&str; 3] = ["cats", "dogs", "birds"];
 /// WebDriver's name of the key.
 const TAB: &str = "\u{E004}";

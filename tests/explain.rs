@@ -51,6 +51,7 @@ fn drawn(recipe: Recipe) -> (Problem, FittedModel) {
         walk: problem.recipe.walk,
         objective: Objective::of(&problem.dataset.labels),
         scaling: None,
+        calibration: None,
     };
     (problem, model)
 }

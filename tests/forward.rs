@@ -91,8 +91,17 @@ fn every_walk() {
             for hop_weights in [HopWeights::Simplex, HopWeights::Absolute, HopWeights::Signed, HopWeights::Free] {
                 seed += 1;
                 let walk = Walk { self_loops, lazy };
-                let recipe =
-                    Recipe { seed, nodes: 17, direction, weighted, walk, hop_weights, hop_basis: lazy, hops: 5, ..Recipe::default() };
+                let recipe = Recipe {
+                    seed,
+                    nodes: 17,
+                    direction,
+                    weighted,
+                    walk,
+                    hop_weights,
+                    hop_basis: lazy,
+                    hops: 5,
+                    ..Recipe::default()
+                };
                 check::<f64>(&recipe.problem(), None, None, F64_TOLERANCE);
             }
         }

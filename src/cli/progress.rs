@@ -112,5 +112,8 @@ impl Observer for ProgressBars {
         } else if !summary.learned {
             self.note("the model does not predict better than a constant yet; train for more epochs");
         }
+        for warning in &summary.warnings {
+            self.bars.suspend(|| voice::warning(format_args!("{}: {warning}", summary.name())));
+        }
     }
 }

@@ -146,7 +146,7 @@ fn run_on<D: Device<Real = f32>>(
     let session = Session { device, config: &config, stop: &stop };
     let outcome =
         session.run_prepared(&whole, first, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
-    say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome) })
+    say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome, voice::width()) })
 }
 
 fn config(arguments: &Arguments) -> Result<Config> {

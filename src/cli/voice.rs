@@ -62,11 +62,21 @@ pub fn note(text: impl Display) {
     line(format_args!("note: {text}"));
 }
 
+/// Something that may well make the result useless.
+pub fn warning(text: impl Display) {
+    line(format_args!("warning: {text}"));
+}
+
 /// A note for those who ask why.
 pub fn detail(text: impl Display) {
     if is_at_least(VERBOSE) {
         note(text);
     }
+}
+
+/// Columns of the terminal that results go to; none where they go elsewhere.
+pub fn width() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
 /// Whether progress is shown as bars: on a terminal.

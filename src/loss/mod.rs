@@ -4,15 +4,19 @@
 //! `kernels/loss_*.cuh` and one line of `kernels/loss.cu`. [`Objective`] names one at run time, and `on_loss!` runs code
 //! that is written over the trait for the one it names.
 
+mod calibration;
 mod chance;
 pub mod metrics;
+mod reliability;
 mod scores;
 mod sigmoid;
 mod softmax;
 mod squared;
 mod targets;
 
+pub use calibration::{Calibration, Line};
 pub use chance::Chance;
+pub use reliability::{Bin, Guess, Reliabilities, Reliability, only_class};
 pub use scores::{ScoreKind, Scored, Scores};
 pub use sigmoid::Sigmoid;
 pub use softmax::Softmax;
@@ -58,6 +62,16 @@ pub trait Loss {
 
     /// What the best constant prediction would get.
     fn chance(labels: &Labels, train: &[u32], valid: &[u32], scaling: Option<&TargetScaling>) -> Chance;
+
+    /// Every class that is predicted, with its probability; nothing where numbers are.
+    fn guesses(_: &Scored<'_>) -> Vec<Guess> {
+        Vec::new()
+    }
+
+    /// What makes probabilities of logits trustworthy; nothing where there are none.
+    fn line(_: &Scored<'_>) -> Option<Line> {
+        None
+    }
 }
 
 // The first argument is a dollar sign: a macro that writes a macro has no other way to say one.
@@ -173,6 +187,15 @@ impl Objective {
     /// What the best constant prediction would get.
     pub fn chance(self, labels: &Labels, train: &[u32], valid: &[u32], scaling: Option<&TargetScaling>) -> Chance {
         on_loss!(self, L => L::chance(labels, train, valid, scaling))
+    }
+
+    /// Every class that is predicted, with its probability; nothing of a regression.
+    pub fn guesses(self, scored: &Scored<'_>) -> Vec<Guess> {
+        on_loss!(self, L => L::guesses(scored))
+    }
+
+    fn line(self, scored: &Scored<'_>) -> Option<Line> {
+        on_loss!(self, L => L::line(scored))
     }
 
     /// Whether outputs are numbers in the units of the target, not logits of classes.

@@ -90,6 +90,13 @@ impl Scores {
         self.entries.iter().any(|(_, value)| value.is_some())
     }
 
+    /// One more, at the end.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Option<f64>) -> Scores {
+        self.entries.push((name.to_string(), value));
+        self
+    }
+
     /// Only some of them.
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Scores {
         Scores { entries: self.entries.iter().filter(|(name, _)| keep(name)).cloned().collect() }

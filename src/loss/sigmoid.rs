@@ -7,7 +7,7 @@
 
 use super::metrics::{f1, mean, roc_auc};
 use super::softmax::CLASS_SCORES;
-use super::{Chance, Loss, ScoreKind, Scored, Scores, TargetScaling, chance};
+use super::{Chance, Guess, Line, Loss, ScoreKind, Scored, Scores, TargetScaling, calibration, chance};
 use crate::real::Real;
 use harmonia_graph::dataset::Labels;
 
@@ -69,6 +69,25 @@ impl Loss for Sigmoid {
     fn chance(labels: &Labels, train: &[u32], valid: &[u32], _: Option<&TargetScaling>) -> Chance {
         chance::of_frequencies(labels, train, valid)
     }
+
+    fn guesses(scored: &Scored<'_>) -> Vec<Guess> {
+        let guess = |(&z, truth): (&f32, usize)| {
+            // The probability of the predicted of the two.
+            Guess { confidence: crate::real::sigmoid(f64::from(z).abs()), predicted: usize::from(z > 0.0), truth }
+        };
+        scored.logits.iter().zip(labels(scored)).map(guess).collect()
+    }
+
+    fn line(scored: &Scored<'_>) -> Option<Line> {
+        let logits: Vec<f64> = scored.logits.iter().map(|&z| f64::from(z)).collect();
+        // An offset that several labels share would suit none of them.
+        calibration::sigmoid_line(&logits, &labels(scored), scored.labels.outputs() == 1)
+    }
+}
+
+/// Yes or no for each logit.
+fn labels(scored: &Scored<'_>) -> Vec<usize> {
+    scored.units.iter().flat_map(|&unit| scored.labels.codes(unit as usize)).map(|code| code as usize).collect()
 }
 
 fn binary<T: Real>(d: &mut T, z: T, label: i32) -> f64 {

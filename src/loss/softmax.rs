@@ -3,7 +3,7 @@
 //! l = log sum_c exp(z_c) - z_y          dz = softmax(z) - onehot(y)
 
 use super::metrics::{arg_max, f1, log_sum_exp, mean, roc_auc};
-use super::{Chance, Loss, ScoreKind, Scored, Scores, TargetScaling, chance};
+use super::{Chance, Guess, Line, Loss, ScoreKind, Scored, Scores, TargetScaling, calibration, chance};
 use crate::real::Real;
 use harmonia_graph::dataset::Labels;
 
@@ -89,8 +89,7 @@ impl Loss for Softmax {
 
     fn score(scored: &Scored<'_>) -> Scores {
         let (rows, classes) = (scored.rows(), scored.labels.outputs());
-        let code = |&unit: &u32| scored.labels.codes(unit as usize).next().unwrap_or(0) as usize;
-        let truth: Vec<usize> = scored.units.iter().map(code).collect();
+        let truth = self::classes(scored);
         let predicted: Vec<usize> = rows.iter().map(|row| arg_max(row)).collect();
         let count = rows.len() as f64;
         let correct = truth.iter().zip(&predicted).filter(|(a, b)| a == b).count();
@@ -115,6 +114,25 @@ impl Loss for Softmax {
     fn chance(labels: &Labels, train: &[u32], valid: &[u32], _: Option<&TargetScaling>) -> Chance {
         chance::of_frequencies(labels, train, valid)
     }
+
+    fn guesses(scored: &Scored<'_>) -> Vec<Guess> {
+        let guess = |(mut row, truth): (Vec<f64>, usize)| {
+            let predicted = arg_max(&row);
+            Self::predict(&mut row);
+            Guess { confidence: row[predicted], predicted, truth }
+        };
+        scored.rows().into_iter().zip(classes(scored)).map(guess).collect()
+    }
+
+    fn line(scored: &Scored<'_>) -> Option<Line> {
+        calibration::softmax_line(&scored.rows(), &classes(scored))
+    }
+}
+
+/// The class of each unit.
+fn classes(scored: &Scored<'_>) -> Vec<usize> {
+    let code = |&unit: &u32| scored.labels.codes(unit as usize).next().unwrap_or(0) as usize;
+    scored.units.iter().map(code).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::batch::Batches;
 use crate::config::Engine;
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::loss::{Objective, TargetScaling};
+use crate::loss::{Calibration, Objective, TargetScaling};
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
@@ -27,6 +27,9 @@ pub struct ModelDescription {
     /// What is done to features before the model sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
+    /// What was done to logits on the validation units; the parameters have it in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 /// Parameters with what is needed to use them.
@@ -42,6 +45,8 @@ pub struct FittedModel {
     pub objective: Objective,
     /// What is done to features before the model sees them.
     pub scaling: Option<Scaling>,
+    /// What was done to logits on the validation units; the parameters have it in them.
+    pub calibration: Option<Calibration>,
 }
 
 impl FittedModel {
@@ -113,14 +118,14 @@ impl FittedModel {
     /// The same model whose outputs are numbers in the units of the target: the readout takes their scale, the intercept
     /// their mean.
     pub(crate) fn in_units_of(mut self, target: &TargetScaling) -> FittedModel {
-        let outputs = self.layout.architecture.outputs;
-        let times = |value: f32, output: usize| (f64::from(value) * target.deviation[output]) as f32;
-        for row in self.parameters[self.layout.readout_weight.clone()].chunks_exact_mut(outputs) {
-            row.iter_mut().enumerate().for_each(|(output, weight)| *weight = times(*weight, output));
-        }
-        for (output, beta) in self.parameters[self.layout.readout_bias.clone()].iter_mut().enumerate() {
-            *beta = (f64::from(*beta) * target.deviation[output] + target.mean[output]) as f32;
-        }
+        map_readout(&mut self.parameters, &self.layout, |output| (target.deviation[output], target.mean[output]));
+        self
+    }
+
+    /// The same model with other logits: the readout takes over the temperature and the offset.
+    pub(crate) fn calibrated(mut self, calibration: &Calibration) -> FittedModel {
+        map_readout(&mut self.parameters, &self.layout, |_| (1.0 / calibration.temperature, calibration.offset));
+        self.calibration = Some(*calibration);
         self
     }
 
@@ -180,6 +185,7 @@ impl FittedModel {
             walk: self.walk,
             objective: self.objective,
             scaling: self.scaling.clone(),
+            calibration: self.calibration,
         }
     }
 
@@ -199,10 +205,24 @@ impl FittedModel {
     /// The file is missing, damaged, or does not say what model it holds.
     pub fn load(path: &Path) -> Result<FittedModel> {
         let checkpoint = Checkpoint::read(path)?;
-        let ModelDescription { architecture, walk, objective, scaling } = (checkpoint.metadata.as_deref())
+        let ModelDescription { architecture, walk, objective, scaling, calibration } = (checkpoint.metadata.as_deref())
             .and_then(|text| serde_json::from_str(text).ok())
             .ok_or_else(|| Error::file(path, "does not say what model it holds; expected best.safetensors of a run"))?;
         let layout = Layout::new(architecture)?;
-        Ok(FittedModel { parameters: checkpoint.parameters(&layout, "")?, layout, walk, objective, scaling })
+        let parameters = checkpoint.parameters(&layout, "")?;
+        Ok(FittedModel { parameters, layout, walk, objective, scaling, calibration })
+    }
+}
+
+/// Outputs z become factor z + shift, (factor, shift) by output.
+pub(crate) fn map_readout(parameters: &mut [f32], layout: &Layout, line: impl Fn(usize) -> (f64, f64)) {
+    for row in parameters[layout.readout_weight.clone()].chunks_exact_mut(layout.architecture.outputs) {
+        for (output, weight) in row.iter_mut().enumerate() {
+            *weight = (f64::from(*weight) * line(output).0) as f32;
+        }
+    }
+    for (output, beta) in parameters[layout.readout_bias.clone()].iter_mut().enumerate() {
+        let (factor, shift) = line(output);
+        *beta = (f64::from(*beta) * factor + shift) as f32;
     }
 }

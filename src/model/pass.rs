@@ -37,12 +37,12 @@ pub struct Pass<'a, D: Device> {
     rows: usize,
     entries: Option<usize>,
     routing: Routing<D>,
-    d_gates: D::Buffer,       // d x m
+    d_gates: D::Buffer,           // d x m
     hop_basis: Option<D::Buffer>, // T x T; none where hop weights are learned as they are
-    hop_weights: D::Buffer,   // T x d
-    d_hop_weights: D::Buffer, // T x d
-    knots: Option<D::Knots>,  // experts compiled; none where they are evaluated directly
-    responses: Responses<D>,  // n x d: F; in class space then dF
+    hop_weights: D::Buffer,       // T x d
+    d_hop_weights: D::Buffer,     // T x d
+    knots: Option<D::Knots>,      // experts compiled; none where they are evaluated directly
+    responses: Responses<D>,      // n x d: F; in class space then dF
     states: States<D>,
     logits: D::Buffer,   // rows x L
     d_logits: D::Buffer, // rows x L

@@ -3,7 +3,7 @@
 //! The structs are written as JSON into the page under these names. Every part is optional: a part that is `None` or empty
 //! hides its section. All numbers are finite; what is not known is `None`, never a NaN.
 
-use crate::loss::Scores;
+use crate::loss::{Reliabilities, Scores};
 use harmonia_graph::dataset::Level;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,12 @@ pub struct Summary {
     pub kinds: Vec<Kind>,
     /// Scores of the best epoch, a part of the units each, in the order shown: test, validation, train.
     pub scores: Vec<PartScores>,
+    /// How far probabilities can be trusted. `None`: no section about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reliability: Option<Reliabilities>,
+    /// Sentences that are shown as warnings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// All settings, as TOML.
     pub settings: String,
     /// Sentences shown below the scores.

@@ -137,6 +137,19 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
     if matches!(run.scaling, Some(Scaling::Rows)) {
         notes.push("Every node's features were divided by their sum; curves are over the divided values.".into());
     }
+    if let Some(calibration) = &summary.calibration {
+        notes.push(format!(
+            "Logits are calibrated ({}): negative log-likelihood of the validation units {:.4}, before {:.4}.",
+            calibration.text(),
+            calibration.validation_nll_after,
+            calibration.validation_nll_before
+        ));
+    }
+    let sentence = |text: &String| {
+        let mut signs = text.chars();
+        let first: String = signs.next().into_iter().flat_map(char::to_uppercase).collect();
+        format!("{first}{}.", signs.as_str())
+    };
     Ok(Summary {
         dataset: dataset.name.clone(),
         run: summary.name().to_string(),
@@ -160,6 +173,8 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
             part("validation", &dataset.split.valid, &summary.validation),
             part("train", &dataset.split.train, &summary.train),
         ],
+        reliability: summary.reliability.clone(),
+        warnings: summary.warnings.iter().map(sentence).collect(),
         settings: to_toml(run.config)?,
         notes,
         recovery: summary.recovery.as_ref().map(ToString::to_string),

@@ -98,6 +98,7 @@ function summarySection() {
   return section("summary", "Summary",
     h("dl", { class: "figures" }, cards),
     summary.learned ? null : h("p", { class: "warning" }, regression ? "This model does not predict better than the mean. Do not read anything into the pictures below." : "This model did not learn more than how frequent the classes are. Do not read anything into the pictures below."),
+    (summary.warnings || []).map((warning) => h("p", { class: "warning" }, warning)),
     h("h3", {}, "Scores of the best epoch"),
     table(regression ? "R2 is the share of the variance that is explained; errors are in the units of the target, the loss in squared standard deviations." : "Accuracy is the share classified correctly; a smaller negative log-likelihood is better.",
       ["Part", ...summary.kinds.map((kind) => kind.title)],
@@ -132,6 +133,34 @@ function curvesSection() {
   return section("curves", "Learning curves",
     how("Training goes from left to right; the dashed line marks the epoch whose model is described on this page. A validation loss that rises while the training loss falls means that the model had begun to learn by heart."),
     h("div", { class: "pair" }, pictures.map((made) => made.frame)));
+}
+
+// Probabilities against what happened: on the diagonal, a prediction of 80 % is right eight times in ten.
+function reliabilitySection() {
+  const { reliability } = data.summary;
+  const styles = { test: ["var(--accent)"], validation: ["var(--second)", "6 2"] };
+  const parts = ["test", "validation"].filter((name) => reliability?.[name]);
+  if (!parts.length) return null;
+  const bins = (name) => reliability[name].bins.filter((bin) => bin.count);
+  const words = (name) => `${name}, error ${percent(reliability[name].ece)}`;
+  const ranges = reliability[parts[0]].bins.map((_, at, all) => [at / all.length, (at + 1) / all.length]);
+  const drawn = figure("reliability", (width) => {
+    const lines = [{ name: "what probabilities promise", stroke: "var(--quiet)", dash: "3 3", width: 1, points: [[0, 0], [1, 1]] },
+      ...parts.map((name) => ({ name: words(name), stroke: styles[name][0], dash: styles[name][1], dots: true, points: bins(name).map((bin) => [bin.confidence, bin.accuracy]) }))];
+    const used = ranges.map((range, at) => [range, at]).filter(([, at]) => parts.some((name) => reliability[name].bins[at].count));
+    return {
+      caption: [h("strong", {}, "How often a prediction is right"), ", by the probability it was made with."],
+      legend: legend(lines.map((line) => [line, line.name])),
+      picture: lineChart({ width, height: 300, lines, xLimits: [0, 1], yLimits: [0, 1], xName: "probability of the predicted class", yName: "share that is right",
+        label: `Share of right predictions by their probability. ${parts.map((name) => `${capital(name)}: expected calibration error ${percent(reliability[name].ece)}; ${bins(name).map((bin) => `at ${percent(bin.confidence)} right ${percent(bin.accuracy)}`).join(", ")}`).join(". ")}.` }),
+      table: table("Predictions by their probability.", ["Probability", ...parts.flatMap((name) => [`${capital(name)}: mean`, "Right", "Predictions"])],
+        used.map(([[low, high], at]) => [`${percent(low)} to ${percent(high)}`, ...parts.flatMap((name) => { const bin = reliability[name].bins[at]; return [percent(bin.confidence), percent(bin.accuracy), count(bin.count)]; })])),
+    };
+  });
+  return section("reliability", "Can probabilities be trusted?",
+    how("Predictions are sorted by how sure the model is. On the dashed diagonal a prediction made with 80 % is right eight times in ten; below it the model is too sure, above it not sure enough. ",
+      "The error is the mean distance to the diagonal; with few predictions it is never quite zero. The table has how many there are."),
+    h("div", { class: "pair" }, drawn.frame));
 }
 
 function importanceSection() {

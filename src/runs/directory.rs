@@ -120,15 +120,23 @@ impl RunDirectory {
         // The log first: a checkpoint must not know of epochs that the log could lose with the power.
         let log = self.path.join("metrics.jsonl");
         self.metrics.sync_data().map_err(Error::io("write", &log))?;
-        let tensors = Checkpoint::named(layout, &best.parameters, "");
-        let metadata = json(serde_json::to_string(metadata))?;
-        Checkpoint::write(&self.path.join("best.safetensors"), tensors, Some(metadata))?;
+        self.save_model(best, metadata)?;
         let mut tensors = Checkpoint::named(layout, &state.parameters, "");
         tensors.extend(Checkpoint::named(layout, &state.first_moment, "adam.first."));
         tensors.extend(Checkpoint::named(layout, &state.second_moment, "adam.second."));
         tensors.extend(Checkpoint::named(layout, &state.best, "best."));
         let metadata = json(serde_json::to_string(&state.progress))?;
         Checkpoint::write(&self.path.join("last.safetensors"), tensors, Some(metadata))
+    }
+
+    /// Replaces `best.safetensors` alone: at the end of a run, by the calibrated model.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn save_model(&self, best: &FittedModel, metadata: &ModelMetadata) -> Result<()> {
+        let tensors = Checkpoint::named(&best.layout, &best.parameters, "");
+        let metadata = serde_json::to_string(metadata).map_err(|error| Error::file(&self.path, error.to_string()))?;
+        Checkpoint::write(&self.path.join("best.safetensors"), tensors, Some(metadata))
     }
 
     /// Adds a line to `metrics.jsonl`.

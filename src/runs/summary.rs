@@ -1,7 +1,7 @@
 //! What came out of a run, and of several.
 
-use crate::loss::Scores;
 use crate::loss::metrics::{mean, standard_deviation};
+use crate::loss::{Calibration, Reliabilities, Scores};
 use crate::recovery::Recovery;
 use crate::train::RunName;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,15 @@ pub struct RunSummary {
     pub validation: Scores,
     /// Scores of the best epoch, without dropout or noise.
     pub train: Scores,
+    /// What was done to the logits, where they were calibrated; scores are those of the calibrated model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+    /// How far probabilities can be trusted; none of a regression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reliability: Option<Reliabilities>,
+    /// What the user should know before trusting the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Synthetic data: what was found again of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,

@@ -184,8 +184,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         (run.seed..).take(run.seeds).flat_map(folds).collect()
     }
 
-    /// Trains once, on a dataset whose split is settled, and returns the summary and the best parameters. `scaling` is
-    /// what was done to the features, for the model to remember.
+    /// Trains once, on a dataset whose split is settled, and returns the summary and the best parameters as training has
+    /// them, without calibration. `scaling` is what was done to the features, for the model to remember.
     ///
     /// # Errors
     /// As [`Session::run`].

@@ -4,6 +4,7 @@ use super::{Observer, Session, interrupted};
 use crate::architecture::Layout;
 use crate::device::Device;
 use crate::explain::{Factors, centre};
+use crate::loss::Reliabilities;
 use crate::model::FittedModel;
 use crate::recovery::recover;
 use crate::report;
@@ -45,9 +46,15 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, run, self.config, state)?;
         let seconds = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
+        // Of the best parameters alone, and not part of the state: a run that is resumed here finds the same.
+        let calibration = if self.config.train.calibrate { trainer.calibrate()? } else { None };
         let summary = self.summary(&mut trainer, run, &place, seconds)?;
         if let Some(directory) = &directory {
-            self.write_results(directory, &trainer.model(run.scaling.clone()), run, &summary)?;
+            let model = trainer.model(run.scaling.clone());
+            if calibration.is_some() {
+                directory.save_model(&model, &metadata(&trainer, run, &model))?;
+            }
+            self.write_results(directory, &model, run, &summary)?;
         }
         observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
         Ok((summary, trainer.best().to_vec()))
@@ -109,6 +116,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             _ => (None, None),
         };
         let progress = trainer.progress().clone();
+        let (on_test, on_valid) = (trainer.evaluate(test)?, trainer.evaluate(&dataset.split.valid)?);
+        let reliability = Reliabilities { test: on_test.reliability, validation: on_valid.reliability };
+        let warning = on_valid.only_class.map(|class| self.one_class(run, class));
         Ok(RunSummary {
             seed: run.name.seed,
             fold: run.name.fold,
@@ -120,12 +130,42 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             learned: progress.stopping.learned_at.is_some(),
             seconds,
             device: place.device_name.to_string(),
-            test: trainer.score(test)?,
-            validation: trainer.score(&dataset.split.valid)?,
+            test: on_test.scores,
+            validation: on_valid.scores,
             train: trainer.score(&dataset.split.train)?,
+            calibration: trainer.calibration(),
+            reliability: (reliability != Reliabilities::default()).then_some(reliability),
+            warnings: warning.into_iter().collect(),
             recovery,
             generator_nll,
         })
+    }
+
+    /// A best epoch that names one class for everything: by some metrics it may be the best all the same.
+    fn one_class(&self, run: &Prepared, class: usize) -> String {
+        let dataset = &run.dataset;
+        let name = match dataset.labels.is_classes() {
+            true => dataset.class_names.get(class).cloned().unwrap_or_else(|| class.to_string()),
+            false => if class == 0 { "no label" } else { "every label" }.into(),
+        };
+        let train = &self.config.train;
+        let mut advice = Vec::new();
+        if run.objective.score_kind(train.metric.score_name()).name != run.objective.loss_score().name {
+            advice.push("train.metric = loss chooses by loss");
+        }
+        if !train.calibrate && dataset.labels.outputs() == 1 {
+            advice.push("train.calibrate = true moves the threshold");
+        }
+        if advice.is_empty() {
+            advice.push("train for more epochs (train.epochs, train.patience)");
+        }
+        format!(
+            "the best epoch (by train.metric = {}) predicts {name} for all {} validation units although they have other labels \
+             too; {}",
+            train.metric.score_name(),
+            dataset.split.valid.len(),
+            advice.join(", ")
+        )
     }
 
     /// What is written once, at the end: means of responses, the page, and last the summary.
@@ -177,7 +217,12 @@ impl<D: Device<Real = f32>> Session<'_, D> {
 /// Both checkpoints of a run.
 fn save<D: Device<Real = f32>>(directory: &RunDirectory, trainer: &Trainer<'_, D>, run: &Prepared) -> Result<()> {
     let model = trainer.model(run.scaling.clone());
-    let metadata = ModelMetadata {
+    directory.save(&trainer.state()?, &model, &metadata(trainer, run, &model))
+}
+
+/// What a model file says about itself.
+fn metadata<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared, model: &FittedModel) -> ModelMetadata {
+    ModelMetadata {
         dataset: run.dataset.name.clone(),
         seed: run.name.seed,
         fold: run.name.fold,
@@ -185,8 +230,7 @@ fn save<D: Device<Real = f32>>(directory: &RunDirectory, trainer: &Trainer<'_, D
         class_names: run.dataset.class_names.clone(),
         epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
         model: model.description(),
-    };
-    directory.save(&trainer.state()?, &model, &metadata)
+    }
 }
 
 /// The summary of a run that is complete.

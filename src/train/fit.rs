@@ -9,7 +9,8 @@ use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
 use harmonia_graph::stop::Stop;
 
-/// Trains with the settings' first seed and returns the model of the best epoch. Writes no files.
+/// Trains with the settings' first seed and returns the model of the best epoch, calibrated where `train.calibrate` is on.
+/// Writes no files.
 ///
 /// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not
 /// apply. Threads are those of the current rayon pool.
@@ -31,6 +32,9 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
     while !trainer.finished() {
         trainer.epoch()?;
         stop.check()?;
+    }
+    if config.train.calibrate {
+        trainer.calibrate()?;
     }
     Ok(trainer.model(None))
 }

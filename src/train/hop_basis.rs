@@ -32,8 +32,7 @@ pub fn coordinates(basis: &[f64], theta: &[f32], features: usize) -> Vec<f32> {
     let mut alpha = vec![0.0f32; theta.len()];
     for k in 0..features {
         for t in (0..hops).rev() {
-            let known: f64 =
-                (t + 1..hops).map(|u| basis[t * hops + u] * f64::from(alpha[u * features + k])).sum();
+            let known: f64 = (t + 1..hops).map(|u| basis[t * hops + u] * f64::from(alpha[u * features + k])).sum();
             alpha[t * features + k] = ((f64::from(theta[t * features + k]) - known) / basis[t * hops + t]) as f32;
         }
     }

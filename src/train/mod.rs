@@ -11,4 +11,4 @@ pub mod trainer;
 
 pub use fit::fit;
 pub use prepare::{Prepared, RunName, prepare};
-pub use trainer::{EpochRecord, Trainer};
+pub use trainer::{EpochRecord, Evaluation, Trainer};

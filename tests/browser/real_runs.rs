@@ -35,7 +35,7 @@ fn the_page_of_a_real_run_is_drawn() {
     Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
     browser.open(&std::fs::read_to_string(root.join("report.html")).unwrap());
     let sections = browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)");
-    assert_eq!(sections, ["summary", "curves", "shapes", "hops", "routing", "settings"]);
+    assert_eq!(sections, ["summary", "curves", "reliability", "shapes", "hops", "routing", "settings"]);
     assert!(browser.run("return document.body.textContent").as_str().unwrap().contains("harmonia report"));
     clean(&browser);
     // Without edges every walk stays where it is, so two nodes that differ in one feature differ by its curve alone. The

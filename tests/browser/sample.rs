@@ -1,7 +1,7 @@
 //! Pages with every section, and names that try to be more than names.
 
 use harmonia::dataset::Level;
-use harmonia::loss::{Objective, Scores};
+use harmonia::loss::{Bin, Objective, Reliabilities, Reliability, Scores};
 use harmonia::report::*;
 
 /// Names that would act as markup, break layouts or turn text around if they could.
@@ -37,6 +37,17 @@ fn shape(k: usize) -> Curve {
         bands: None,
         sampled: false,
     }
+}
+
+/// Of a model that is too sure; no prediction is made with less than a third.
+fn reliability(seed: usize) -> Reliability {
+    let bin = |at: usize| {
+        let confidence = (at as f64 + 0.5) / 15.0;
+        let known = |value: f64| (at >= 5).then_some(value);
+        let accuracy = (confidence - 0.1 + 0.05 * wobble(at + seed)).clamp(0.0, 1.0);
+        Bin { confidence: known(confidence), accuracy: known(accuracy), count: if at >= 5 { 7 * at } else { 0 } }
+    };
+    Reliability { ece: 0.1, bins: (0..15).map(bin).collect() }
 }
 
 /// A page with everything on it: `features` features, one output for two classes.
@@ -87,6 +98,8 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
                     ]),
                 })
                 .into(),
+            reliability: Some(Reliabilities { test: Some(reliability(0)), validation: Some(reliability(5)) }),
+            warnings: vec![format!("Take care of {}.", name(2))],
             settings: format!("name = \"{}\"", name(1)),
             notes: vec![name(0)],
             recovery: Some("a table".into()),

@@ -1,6 +1,6 @@
 //! What the model does over many units.
 
-use super::Arguments;
+use super::{Arguments, calibrated};
 use crate::cli::reading::{number, short, table};
 use crate::cli::{say, signals, voice};
 use crate::diagnose;
@@ -94,6 +94,7 @@ impl Global<'_> {
             "split": self.arguments.split.name(),
             "units": self.importance.units,
             "centre": self.arguments.centre.name(),
+            "calibration": run.model.calibration,
             "classes": outputs.clone().map(|output| names.output(output)).collect::<Vec<_>>(),
             "features_total": factors.features(),
             "features": shown.iter().take(top).map(feature).collect::<Vec<_>>(),
@@ -116,11 +117,12 @@ impl Global<'_> {
         let (run, names) = (self.run, Names::of(self.run));
         let factors = &run.factors;
         let mut out = format!(
-            "{}: importance = mean |contribution| over {} {}s ({})\n\n",
+            "{}: importance = mean |contribution| over {} {}s ({})\n{}\n",
             run.dataset.name,
             self.importance.units,
             names.unit(),
-            self.arguments.split.name()
+            self.arguments.split.name(),
+            calibrated(run)
         );
         let shown = ranking(&self.overall[0]);
         let top = if self.arguments.top == 0 { shown.len() } else { self.arguments.top.min(shown.len()) };

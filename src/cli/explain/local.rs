@@ -1,6 +1,6 @@
 //! One prediction as its terms.
 
-use super::{Arguments, Key};
+use super::{Arguments, Key, calibrated};
 use crate::cli::reading::{Centre, Decimals, short, table};
 use crate::cli::say;
 use crate::explain::{By, Case, Edit, Explanation, Score, Target, Term};
@@ -106,6 +106,7 @@ fn local_json(about: &About<'_>, explanation: &Explanation) -> Value {
         "rest": explanation.rest,
         "rest_terms": explanation.rest_terms,
         "residual": explanation.residual,
+        "calibration": about.run.model.calibration,
         "nodes_seen": about.case.ball.nodes.len(),
     })
 }
@@ -120,7 +121,7 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
         out += &format!(" (probability {:.3})", probabilities.iter().copied().fold(0.0, f64::max));
     }
     out += &names.truth(about.unit()).map_or(String::new(), |truth| format!(", labelled {}", short(&truth)));
-    out += &format!("; it sees {} nodes\n\n", about.case.ball.nodes.len());
+    out += &format!("; it sees {} nodes\n{}\n", about.case.ball.nodes.len(), calibrated(about.run));
 
     let keys = usize::from(by.feature) + usize::from(by.node) + usize::from(by.hop);
     let blank = |first: String| -> Vec<String> {

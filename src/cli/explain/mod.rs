@@ -105,6 +105,12 @@ pub struct Arguments {
     json: bool,
 }
 
+/// A line that says what was done to the logits, where something was.
+fn calibrated(run: &TrainedRun) -> String {
+    let calibration = run.model.calibration.as_ref();
+    calibration.map_or(String::new(), |found| format!("calibrated logits ({})\n", found.text()))
+}
+
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| if arguments.global { global::run(arguments) } else { local::run(arguments) })
 }

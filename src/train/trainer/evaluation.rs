@@ -3,35 +3,111 @@
 use super::Trainer;
 use crate::batch::Batches;
 use crate::device::Device;
-use crate::loss::{Scored, Scores};
+use crate::loss::{Calibration, Reliability, Scored, Scores, only_class};
 use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
 use crate::train::batching::portions;
 use harmonia_graph::error::Result;
+use std::borrow::Cow;
+
+/// How good the best model is on some units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Scores.
+    pub scores: Scores,
+    /// How far its probabilities can be trusted; none of a regression, and of no units.
+    pub reliability: Option<Reliability>,
+    /// The one class it predicts for all of them although their labels have more.
+    pub only_class: Option<usize>,
+}
 
 impl<D: Device<Real = f32>> Trainer<'_, D> {
-    /// Scores any units with the best parameters.
+    /// Fits a temperature, and of a binary task an offset, to the logits of the best epoch on the validation units: from
+    /// here on the best model has them in it, [`Trainer::state`] does not. `None`, and nothing changes, where their
+    /// likelihood would not be better for it: for a regression, without validation units, or with one class among them.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn calibrate(&mut self) -> Result<Option<Calibration>> {
+        self.calibration = None;
+        let dataset = self.batches.dataset;
+        let (labels, units) = (&dataset.labels, &dataset.split.valid[..]);
+        if self.objective.is_regression() || units.is_empty() {
+            return Ok(None);
+        }
+        let logits = self.unit_logits(units)?;
+        let scored = Scored { labels, units, logits: &logits, scaling: None };
+        let loss = self.objective.loss_score().name;
+        let (Some(line), Some(before)) = (self.objective.calibrate(&scored), self.objective.score(&scored).get(loss))
+        else {
+            return Ok(None);
+        };
+        self.calibration = Some(Calibration {
+            temperature: 1.0 / line.scale,
+            offset: line.offset,
+            validation_nll_before: before,
+            validation_nll_after: before,
+        });
+        // What counts is the model as it will be used, its parameters rounded.
+        let after = self.score(units)?.get(loss).filter(|&after| after < before);
+        self.calibration = after
+            .and_then(|after| self.calibration.map(|before| Calibration { validation_nll_after: after, ..before }));
+        Ok(self.calibration)
+    }
+
+    /// What [`Trainer::calibrate`] found.
+    pub fn calibration(&self) -> Option<Calibration> {
+        self.calibration
+    }
+
+    /// Scores any units with the best model.
     ///
     /// # Errors
     /// The device failed.
     pub fn score(&mut self, units: &[u32]) -> Result<Scores> {
-        let parameters = self.device.upload(&self.best)?;
+        let mut logits = self.unit_logits(units)?;
+        Ok(self.scored(units, &mut logits))
+    }
+
+    /// Scores any units with the best model, and says how far its probabilities can be trusted.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn evaluate(&mut self, units: &[u32]) -> Result<Evaluation> {
+        let mut logits = self.unit_logits(units)?;
+        let scores = self.scored(units, &mut logits);
+        let scored = Scored { labels: &self.batches.dataset.labels, units, logits: &logits, scaling: None };
+        let guesses = self.objective.guesses(&scored);
+        Ok(Evaluation { scores, reliability: Reliability::of(&guesses), only_class: only_class(&guesses) })
+    }
+
+    /// Outputs of the best model for any units, units x L.
+    fn unit_logits(&mut self, units: &[u32]) -> Result<Vec<f32>> {
+        let parameters = self.device.upload(&self.calibrated_best())?;
+        let mut logits = Vec::new();
         if self.whole_graph() {
-            let (mut logits, mut resident) = (Vec::new(), self.take_train()?);
+            let mut resident = self.take_train()?;
             resident.unit_logits(&mut logits, &parameters, units, true)?;
             self.train = Some(resident);
-            return Ok(self.scored(units, &mut logits));
+            return Ok(logits);
         }
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
         (self.train, self.valid) = (None, None);
-        let mut logits = Vec::new();
         for units in portions(self.batches.dataset, units, self.config.train.batch_size) {
             let mut resident = Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?;
             let mut portion = Vec::new();
             resident.unit_logits(&mut portion, &parameters, units, false)?;
             logits.extend(portion);
         }
-        Ok(self.scored(units, &mut logits))
+        Ok(logits)
+    }
+
+    /// The best parameters, with the calibration in their readout.
+    fn calibrated_best(&self) -> Cow<'_, [f32]> {
+        match &self.calibration {
+            Some(calibration) => Cow::Owned(self.learned_model(None).calibrated(calibration).parameters),
+            None => Cow::Borrowed(&self.best),
+        }
     }
 
     /// Signed contribution w_k `H[i,k]` of every feature to the (first) logit of each unit of a node task, units x d,
@@ -41,7 +117,8 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
     /// The device failed.
     pub fn contributions(&mut self, units: &[u32]) -> Result<(Vec<f64>, Vec<f64>)> {
         let a = &self.layout.architecture;
-        let parameters = self.device.upload(&self.best)?;
+        let best = self.calibrated_best().into_owned();
+        let parameters = self.device.upload(&best)?;
         (self.train, self.valid) = (None, None);
         // H is what contributions are read off: class space does not have it.
         let plan = Plan { space: Space::Features, sparse: false, ..self.plan };
@@ -50,7 +127,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
         let state =
             resident.pass.state().map(|state| self.device.download_matrix(state)).transpose()?.unwrap_or_default();
-        let weight = &self.best[self.layout.readout_weight.clone()];
+        let weight = &best[self.layout.readout_weight.clone()];
         let contribution = |row: usize, k: usize| f64::from(state[row * a.features + k] * weight[k * a.outputs]);
         let contributions = (resident.batch.units.iter())
             .flat_map(|&(row, _)| (0..a.features).map(move |k| (row as usize, k)))

@@ -5,6 +5,8 @@
 
 mod evaluation;
 
+pub use evaluation::Evaluation;
+
 use super::batching::epoch_batches;
 use super::stopping::{Decision, Goal, Stopping};
 use super::{Prepared, RunName, hop_basis, schedule};
@@ -13,7 +15,7 @@ use crate::batch::Batches;
 use crate::config::DropoutPlace;
 use crate::config::{Config, Optimizer};
 use crate::device::{AdamStep, Device, Dropout};
-use crate::loss::{Objective, Scores, TargetScaling};
+use crate::loss::{Calibration, Objective, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Level, Scaling};
@@ -86,7 +88,9 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     gradient: D::Buffer,
     first_moment: D::Buffer,
     second_moment: D::Buffer,
+    /// As training left it: calibration is not in it.
     best: Vec<f32>,
+    calibration: Option<Calibration>,
     /// Which parameters learn at which multiple of the learning rate.
     rates: Vec<(Range<usize>, f64)>,
     /// eps of the step at hand, on the host.
@@ -135,6 +139,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             seed,
             plan,
             batches: batches.for_loss(objective, target_scaling.clone()),
+            calibration: None,
             objective,
             goal: Goal::new(objective, config.train.metric, chance),
             target_scaling,
@@ -163,7 +168,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         self.progress.stopped || self.progress.epoch >= self.config.train.epochs
     }
 
-    /// Parameters of the best epoch so far.
+    /// Parameters of the best epoch so far, as training has them.
     pub fn best(&self) -> &[f32] {
         &self.best
     }
@@ -235,24 +240,31 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         self.plan
     }
 
-    /// The best model so far, its outputs in the units of the target and its hop weights those of walk lengths.
+    /// The best model so far: its outputs in the units of the target or, once [`Trainer::calibrate`] was asked, calibrated,
+    /// and its hop weights those of walk lengths.
     pub fn model(&self, scaling: Option<Scaling>) -> FittedModel {
-        let (mut layout, mut parameters) = (self.layout.clone(), self.best.clone());
-        if let Some(basis) = layout.hop_basis.take() {
-            let hop_logits = &mut parameters[layout.hop_logits.clone()];
-            let theta = hop_basis::weights(&basis, hop_logits, layout.architecture.features);
+        let mut model = self.learned_model(scaling);
+        if let Some(basis) = model.layout.hop_basis.take() {
+            let hop_logits = &mut model.parameters[self.layout.hop_logits.clone()];
+            let theta = hop_basis::weights(&basis, hop_logits, self.layout.architecture.features);
             hop_logits.copy_from_slice(&theta);
         }
-        let model = FittedModel {
-            layout,
-            parameters,
+        match (&self.target_scaling, &self.calibration) {
+            (Some(target), _) => model.in_units_of(target),
+            (None, Some(calibration)) => model.calibrated(calibration),
+            (None, None) => model,
+        }
+    }
+
+    /// The best parameters as they were learned.
+    fn learned_model(&self, scaling: Option<Scaling>) -> FittedModel {
+        FittedModel {
+            layout: self.layout.clone(),
+            parameters: self.best.clone(),
             walk: self.config.walk,
             objective: self.objective,
             scaling,
-        };
-        match &self.target_scaling {
-            Some(target) => model.in_units_of(target),
-            None => model,
+            calibration: None,
         }
     }
 
