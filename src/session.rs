@@ -90,6 +90,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let outcome = Outcome {
             dataset: dataset.name.clone(),
             preset: self.config.preset.clone(),
+            recipe: self.config.recipe.clone(),
             run_dir: root.map(Path::to_path_buf),
             runs,
         };
