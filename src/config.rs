@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Name of the preset the settings started from; empty for none.
     pub preset: String,
+    /// Which settings of the preset: `paper` (as published) or `tuned`; empty without a preset.
+    pub recipe: String,
     /// What to train on.
     pub data: Data,
     /// Which random walk carries responses from node to node.
@@ -316,6 +318,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             preset: String::new(),
+            recipe: String::new(),
             data: Data {
                 dataset: "synthetic".into(),
                 dir: String::new(),

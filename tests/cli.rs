@@ -92,6 +92,41 @@ fn a_flag_beats_set_beats_file_beats_preset() {
 }
 
 #[test]
+fn a_recipe_is_chosen_said_and_recorded() {
+    let scratch = Scratch::new();
+    let config = |more: &[&str]| {
+        let arguments: Vec<&str> = ["--preset", "mutag", "--dry-run", "--json"].iter().chain(more).copied().collect();
+        serde_json::from_str::<Value>(&scratch.train_ok(&arguments)).unwrap()["config"].clone()
+    };
+    let (tuned, paper) = (config(&[]), config(&["--recipe", "paper"]));
+    assert_eq!((&tuned["recipe"], &paper["recipe"]), (&"tuned".into(), &"paper".into()));
+    assert_eq!((&paper["train"]["metric"], &paper["train"]["learning_rate"]), (&"roc_auc".into(), &1e-3.into()));
+    assert_ne!(tuned["train"], paper["train"]);
+    assert_eq!(tuned["model"]["experts"], 3, "what a tuned file does not state is the paper's");
+    // As with presets: a file can name it, --set beats the file, the flag beats both; and own settings beat recipes.
+    let file = scratch.write("my.toml", "recipe = \"paper\"\n");
+    let file = file.to_str().unwrap();
+    assert_eq!(config(&["--config", file])["recipe"], "paper");
+    assert_eq!(config(&["--config", file, "--set", "recipe=tuned"])["recipe"], "tuned");
+    assert_eq!(config(&["--set", "recipe=paper", "--recipe", "tuned"])["recipe"], "tuned");
+    assert_eq!(config(&["--set", "train.learning_rate=0.3"])["train"]["learning_rate"], 0.3);
+    // What nobody has tuned is as published, and without a preset there is no recipe.
+    let synthetic = scratch.train_ok(&["--dry-run", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&synthetic).unwrap()["recipe"], "paper");
+    harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
+    let own = scratch.train_ok(&["--store", "ring", "--dry-run", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&own).unwrap()["recipe"], "");
+    scratch.refused("harmonia-train", &["--recipe", "papr"], &["papr", "did you mean `paper`"]);
+
+    let output = scratch.train(&quick(&["--preset", "mutag", "--out", "r"]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("recipe tuned (--recipe paper for the settings as published)"), "{said}");
+    let recorded = std::fs::read_to_string(scratch.path("r/config.toml")).unwrap();
+    assert!(recorded.contains("preset = \"mutag\"") && recorded.contains("recipe = \"tuned\""), "{recorded}");
+    scratch.refused("harmonia-train", &["--resume", "r", "--recipe", "paper"], &["--resume", "--recipe"]);
+}
+
+#[test]
 fn a_dry_run_shows_settings_parameters_and_memory_and_makes_no_files() {
     let scratch = Scratch::new();
     let text = scratch.train_ok(&["--dry-run"]);

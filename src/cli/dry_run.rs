@@ -22,7 +22,7 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
         let buffers: serde_json::Map<_, _> =
             memory.buffers().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
         let text = json!({
-            "dataset": dataset.name, "preset": config.preset, "device": device.name(), "config": config,
+            "dataset": dataset.name, "preset": config.preset, "recipe": config.recipe, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
             "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
             "plan": { "monb": plan.monb, "propagate": space_name(plan.space), "sparse": plan.sparse },

@@ -23,6 +23,7 @@ mod signals;
 mod summary;
 mod threads;
 mod train;
+mod tune;
 mod version;
 mod voice;
 mod watch;
@@ -77,6 +78,9 @@ enum Command {
     /// Train anew without the most, the least and any features, and compare
     #[command(after_help = remove_retrain::EXAMPLES)]
     RemoveRetrain(remove_retrain::Arguments),
+    /// Search for better settings, by validation alone
+    #[command(after_help = tune::EXAMPLES)]
+    Tune(tune::Arguments),
     /// Everything about a run in one page
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
@@ -112,7 +116,12 @@ pub fn harmonia() -> ExitCode {
     voice.apply();
     let settable = matches!(
         command,
-        Command::Train(_) | Command::Gradients(_) | Command::Init(_) | Command::Diagnose(_) | Command::Bench(_)
+        Command::Train(_)
+            | Command::Gradients(_)
+            | Command::Init(_)
+            | Command::Tune(_)
+            | Command::Diagnose(_)
+            | Command::Bench(_)
     );
     let result = match command {
         Command::Train(arguments) => train::run(arguments),
@@ -123,6 +132,7 @@ pub fn harmonia() -> ExitCode {
         Command::Shapes(arguments) => shapes::run(&arguments),
         Command::Intervene(arguments) => intervene::run(&arguments),
         Command::RemoveRetrain(arguments) => remove_retrain::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Diagnose(arguments) => diagnose::run(arguments),

@@ -6,7 +6,7 @@ use super::watch;
 use crate::config::Config;
 use crate::runs::load_dataset;
 use crate::settings::Layers;
-use crate::settings::presets;
+use crate::settings::presets::{self, Recipe};
 use crate::train::RunName;
 use crate::train::prepare;
 use clap::Args;
@@ -41,6 +41,10 @@ pub struct Settings {
     /// Settings to start from [default: the preset named like the dataset]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
+    /// Which settings of the preset: tuned (found by validation; where there are none, paper) or paper (as published)
+    /// [default: tuned]
+    #[arg(long, value_name = "RECIPE")]
+    pub recipe: Option<String>,
     /// Settings file (TOML), over the preset
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
@@ -64,15 +68,15 @@ impl Settings {
         self.over_preset(&mut probe, &file)?;
         let named = self.preset.clone().or(Some(probe.text("preset")).filter(|name| !name.is_empty()));
         let preset = match named {
-            Some(name) => Some(presets::named(&name)?),
-            None => presets::find(&probe.text("data.dataset")),
+            Some(name) => Some(presets::named(&name)?.0),
+            None => presets::find(&probe.text("data.dataset")).map(|(name, _)| name),
         };
+        let recipe = Recipe::named(&self.recipe.clone().unwrap_or_else(|| probe.text("recipe")))?;
         let mut layers = Layers::new()?;
-        if let Some((name, text)) = preset {
-            layers.toml(text, &format!("preset {name}"))?;
-        }
+        let recipe = preset.map(|name| presets::lay(&mut layers, name, recipe)).transpose()?;
         self.over_preset(&mut layers, &file)?;
-        layers.value("preset", preset.map_or("", |(name, _)| name), "preset")?;
+        layers.value("preset", preset.unwrap_or(""), "preset")?;
+        layers.value("recipe", recipe.map_or("", Recipe::name), "recipe")?;
         Ok(layers)
     }
 

@@ -11,7 +11,7 @@ use crate::runs::load_dataset;
 use crate::runs::saved_layers;
 use crate::runs::{RunDirectory, next_free};
 use crate::session::Session;
-use crate::settings::Layers;
+use crate::settings::{Layers, presets};
 use crate::train::Prepared;
 use clap::Args;
 use harmonia_graph::dataset::Dataset;
@@ -61,7 +61,7 @@ pub struct Arguments {
     out: Option<PathBuf>,
     /// Continue the run in this directory, with its own settings
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "config", "set", "seed", "seeds", "folds",
+        "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
         "repeats", "epochs", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
@@ -186,6 +186,9 @@ fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
         dataset.features.cols,
         root.display()
     ));
+    if let Some(line) = recipe_line(config) {
+        voice::line(line);
+    }
     if dataset.graphs() == 1 && config.train.batch_size > 0 {
         let steps = dataset.split.train.len().div_ceil(config.train.batch_size);
         voice::note(format_args!(
@@ -193,5 +196,17 @@ fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
              takes one step per epoch",
             config.train.batch_size
         ));
+    }
+}
+
+/// Which settings of the preset are used, and how to have the others.
+pub fn recipe_line(config: &Config) -> Option<String> {
+    match config.recipe.as_str() {
+        "" => None,
+        "tuned" => Some("recipe tuned (--recipe paper for the settings as published)".into()),
+        "paper" if presets::TUNED.iter().any(|(name, _)| *name == config.preset) => {
+            Some("recipe paper: the settings as published (--recipe tuned for those found by validation)".into())
+        }
+        recipe => Some(format!("recipe {recipe}: the settings as published; nobody has tuned {} yet", config.preset)),
     }
 }

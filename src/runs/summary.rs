@@ -70,6 +70,8 @@ pub struct Outcome {
     pub dataset: String,
     /// Name of the preset; empty for none.
     pub preset: String,
+    /// Which settings of the preset: `paper` or `tuned`; empty for none.
+    pub recipe: String,
     /// Directory of the whole, if there is one.
     pub run_dir: Option<PathBuf>,
     /// One per seed; in a cross-validation, one per fold of each seed.
@@ -118,6 +120,7 @@ impl Outcome {
         json!({
             "dataset": self.dataset,
             "preset": self.preset,
+            "recipe": self.recipe,
             "seeds": self.repeats().count(),
             "folds": folds,
             "run_dir": self.run_dir,

@@ -87,6 +87,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let outcome = Outcome {
             dataset: dataset.name.clone(),
             preset: self.config.preset.clone(),
+            recipe: self.config.recipe.clone(),
             run_dir: root.map(Path::to_path_buf),
             runs,
         };
@@ -98,14 +99,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok(outcome)
     }
 
-    /// How many runs to train at once. A small one leaves most threads waiting, and does not suffer from a neighbour; as
-    /// results do not depend on threads, the runs may as well have one each.
+    /// How many runs to train at once.
     fn side_by_side(&self, first: &Prepared, runs: usize) -> usize {
-        let is_small = || first.memory(self.device, self.config).device_bytes() <= SMALL_RUN;
-        match runs == 1 || self.device.copies() || !is_small() {
-            true => 1,
-            false => rayon::current_num_threads().min(runs),
-        }
+        if is_small(self.device, first, self.config) { rayon::current_num_threads().min(runs) } else { 1 }
     }
 
     fn one_by_one(&self, all: &Runs<'_>) -> Result<Vec<RunSummary>> {
@@ -119,33 +115,15 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok(runs)
     }
 
-    /// Every worker has one thread and takes the next run when it is done with one.
     fn in_parallel(&self, all: &Runs<'_>, workers: usize) -> Result<Vec<RunSummary>> {
-        let next = AtomicUsize::new(0);
-        let work = || -> Result<Vec<(usize, Result<RunSummary>)>> {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-            let pool = pool.map_err(|error| Error::Config(format!("cannot start a thread: {error}")))?;
-            let mut done = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= all.names.len() || all.abort.load(Ordering::Relaxed) || self.stop.asked() {
-                    return Ok(done);
-                }
-                let run = pool.install(|| self.run_named(all, all.names[at]));
-                // One that fails ends the session: the others stop after their epoch.
-                all.abort.fetch_or(run.is_err(), Ordering::Relaxed);
-                done.push((at, run));
-            }
+        let halted = || all.abort.load(Ordering::Relaxed) || self.stop.asked();
+        let work = |at: usize| {
+            let run = self.run_named(all, all.names[at]);
+            // One that fails ends the session: the others stop after their epoch.
+            all.abort.fetch_or(run.is_err(), Ordering::Relaxed);
+            run
         };
-        let done = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            workers.into_iter().map(join).collect::<Result<Vec<_>>>()
-        })?;
-        let mut done: Vec<_> = done.into_iter().flatten().collect();
-        done.sort_by_key(|(at, _)| *at);
+        let mut done = side_by_side(workers, all.names.len(), &halted, &work)?;
         // What went wrong says more than that others were stopped for it.
         if let Some(at) = done.iter().position(|(_, run)| !matches!(run, Ok(_) | Err(Error::Interrupted { .. }))) {
             done.swap(0, at);
@@ -207,6 +185,48 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let fold = name.fold.map(|fold| format!("fold-{fold}"));
         root.join([seed, fold].into_iter().flatten().collect::<PathBuf>())
     }
+}
+
+/// Whether a run leaves most threads waiting and does not suffer from a neighbour: as results do not depend on threads,
+/// several such runs may as well have one each.
+pub fn is_small<D: Device<Real = f32>>(device: &D, run: &Prepared, config: &Config) -> bool {
+    !device.copies() && run.memory(device, config).device_bytes() <= SMALL_RUN
+}
+
+/// Does jobs 0, 1, ...: every worker has one thread and takes the next job when it is done with one, until all are done
+/// or `halted`. What came of those that were begun, in their order.
+///
+/// # Errors
+/// A thread cannot be started.
+pub fn side_by_side<R: Send>(
+    workers: usize,
+    jobs: usize,
+    halted: &(dyn Fn() -> bool + Sync),
+    work: &(dyn Fn(usize) -> Result<R> + Sync),
+) -> Result<Vec<(usize, Result<R>)>> {
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(usize, Result<R>)>> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let pool = pool.map_err(|error| Error::Config(format!("cannot start a thread: {error}")))?;
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= jobs || halted() {
+                return Ok(done);
+            }
+            done.push((at, pool.install(|| work(at))));
+        }
+    };
+    let done = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect::<Result<Vec<_>>>()
+    })?;
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done)
 }
 
 /// All runs of a session, and what they share.

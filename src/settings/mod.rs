@@ -2,7 +2,9 @@
 //! [`Config`](crate::config::Config).
 
 mod closest;
+mod difference;
 mod layers;
 pub mod presets;
 
+pub use difference::differences;
 pub use layers::{Layers, to_toml};

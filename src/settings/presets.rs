@@ -1,15 +1,20 @@
-//! Presets: the settings of the paper's two hyperparameter tables, one embedded TOML file per dataset.
+//! Presets: settings of a dataset, by two recipes.
+//!
+//! `paper`: the paper's two hyperparameter tables, one embedded TOML file a dataset. `tuned`: what `harmonia tune` found by
+//! validation, laid over the paper's file, so that it states only what differs; a dataset without such a file has the
+//! paper's settings.
 
+use super::Layers;
 use harmonia_graph::error::{Error, Result, suggestion};
 
 macro_rules! presets {
-    ($($name:literal),* $(,)?) => {
-        /// (name, TOML text) of every preset.
-        pub const PRESETS: &[(&str, &str)] = &[$(($name, include_str!(concat!("presets/", $name, ".toml")))),*];
+    ($recipe:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("presets/", $recipe, "/", $name, ".toml")))),*]
     };
 }
 
-presets!(
+/// (name, TOML text) of every preset, as published.
+pub const PRESETS: &[(&str, &str)] = presets!("paper":
     "synthetic",
     "cora",
     "citeseer",
@@ -25,12 +30,54 @@ presets!(
     "herg-karim",
 );
 
-/// The preset of a dataset, if there is one. Case does not matter.
+/// (name, TOML text) of every preset that was tuned: what differs from the one as published.
+pub const TUNED: &[(&str, &str)] = presets!("tuned": "mutag");
+
+/// Which settings a preset stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// As published.
+    Paper,
+    /// Found by validation; as published where nobody has searched.
+    Tuned,
+}
+
+impl Recipe {
+    /// Both, the default first.
+    pub const ALL: [Recipe; 2] = [Recipe::Tuned, Recipe::Paper];
+
+    /// As in `config.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recipe::Paper => "paper",
+            Recipe::Tuned => "tuned",
+        }
+    }
+
+    /// The recipe a user named; empty: the default.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn named(name: &str) -> Result<Recipe> {
+        let names = Recipe::ALL.map(Recipe::name);
+        match Recipe::ALL.into_iter().find(|recipe| recipe.name() == name) {
+            Some(recipe) => Ok(recipe),
+            None if name.is_empty() => Ok(Recipe::Tuned),
+            None => Err(Error::Config(format!(
+                "there is no recipe `{name}`{}; expected {}",
+                suggestion(name, names),
+                names.join(" or ")
+            ))),
+        }
+    }
+}
+
+/// The preset of a dataset, if there is one, as published. Case does not matter.
 pub fn find(name: &str) -> Option<(&'static str, &'static str)> {
     PRESETS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
 }
 
-/// The preset a user named.
+/// The preset a user named, as published.
 ///
 /// # Errors
 /// No preset has that name.
@@ -45,16 +92,58 @@ pub fn named(name: &str) -> Result<(&'static str, &'static str)> {
     })
 }
 
+/// Lays a preset over settings, by a recipe; gives the recipe it has.
+///
+/// # Errors
+/// No preset has that name.
+pub fn lay(layers: &mut Layers, name: &str, recipe: Recipe) -> Result<Recipe> {
+    let (name, paper) = named(name)?;
+    layers.toml(paper, &format!("preset {name}"))?;
+    let tuned = TUNED.iter().find(|(known, _)| *known == name).filter(|_| recipe == Recipe::Tuned);
+    match tuned {
+        Some((_, text)) => {
+            layers.toml(text, &format!("preset {name}, tuned"))?;
+            Ok(Recipe::Tuned)
+        }
+        None => Ok(Recipe::Paper),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Config, Metric, Optimizer};
-    use crate::settings::Layers;
 
     fn load(name: &str) -> Config {
+        by(name, Recipe::Paper).0
+    }
+
+    fn by(name: &str, recipe: Recipe) -> (Config, Recipe) {
         let mut layers = Layers::new().unwrap();
-        layers.toml(named(name).unwrap().1, name).unwrap();
-        layers.finish().unwrap()
+        let used = lay(&mut layers, name, recipe).unwrap();
+        (layers.finish().unwrap(), used)
+    }
+
+    #[test]
+    fn a_tuned_preset_differs_from_the_published_one_and_says_where_it_comes_from() {
+        for (name, text) in TUNED {
+            let (config, used) = by(name, Recipe::Tuned);
+            assert!(used == Recipe::Tuned && config != load(name), "{name}");
+            let first = text.lines().next().unwrap();
+            assert!(first.starts_with('#'), "{name}");
+            assert!(first.contains("tried") && first.contains("harmonia tune") && first.contains("--seed"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_preset_nobody_has_tuned_is_the_published_one() {
+        let untuned = PRESETS.iter().filter(|(name, _)| TUNED.iter().all(|(tuned, _)| tuned != name));
+        for (name, _) in untuned {
+            assert_eq!(by(name, Recipe::Tuned), (load(name), Recipe::Paper));
+        }
+        assert_eq!(Recipe::named("").unwrap(), Recipe::Tuned);
+        let error = Recipe::named("papr").unwrap_err().to_string();
+        assert!(error.contains("did you mean `paper`?"), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::config::Config;
 use crate::settings::Layers;
-use crate::settings::presets;
+use crate::settings::presets::{self, Recipe};
 use harmonia_data::generate::{self, GraphShape};
 use harmonia_graph::error::{Error, Result, suggestion};
 
@@ -152,12 +152,12 @@ impl Source {
     }
 }
 
-/// Settings of a case: preset, then `own`, then what the user sets.
+/// Settings of a case: preset as published, then `own`, then what the user sets.
 pub fn config(preset: &str, own: &[&str], user: &[String]) -> Result<Config> {
-    let (name, text) = presets::named(preset)?;
     let mut layers = Layers::new()?;
-    layers.toml(text, &format!("preset {name}"))?;
-    layers.value("preset", name, "preset")?;
+    let recipe = presets::lay(&mut layers, preset, Recipe::Paper)?;
+    layers.value("preset", preset, "preset")?;
+    layers.value("recipe", recipe.name(), "recipe")?;
     for assignment in own.iter().copied().chain(user.iter().map(String::as_str)) {
         layers.set(assignment)?;
     }

@@ -1,0 +1,52 @@
+//! What one configuration has that another has not.
+
+use crate::config::Config;
+use harmonia_graph::error::{Error, Result};
+use toml::{Table, Value};
+
+/// What says where data are and how often is trained, not how.
+const LEFT_OUT: &[(&str, &[&str])] = &[("data", &["dataset", "dir", "index"]), ("run", &[])];
+
+/// The settings of `config` that `from` does not have, as TOML; names of data and presets and the section `run` left out.
+///
+/// # Errors
+/// Never in practice: every setting has a TOML form.
+pub fn differences(config: &Config, from: &Config) -> Result<String> {
+    let table = |config: &Config| {
+        Table::try_from(config).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))
+    };
+    let (config, from) = (table(config)?, table(from)?);
+    let mut found = Table::new();
+    for (section, keys) in config {
+        let Value::Table(mut keys) = keys else { continue };
+        let left_out = LEFT_OUT.iter().find(|(known, _)| *known == section).map(|(_, keys)| *keys);
+        let is_left_out = |key: &str| left_out.is_some_and(|keys| keys.is_empty() || keys.contains(&key));
+        let before = from.get(&section);
+        keys.retain(|key, value| !is_left_out(key) && before.and_then(|before| before.get(key)) != Some(value));
+        if !keys.is_empty() {
+            found.insert(section, Value::Table(keys));
+        }
+    }
+    toml::to_string(&found).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Layers;
+
+    #[test]
+    fn differences_laid_over_the_one_give_the_other() {
+        let from = Config::default();
+        let mut config = from.clone();
+        (config.train.learning_rate, config.model.hidden, config.data.undirected) = (0.25, vec![3], true);
+        let text = differences(&config, &from).unwrap();
+        assert_eq!(text.lines().filter(|line| line.contains('=')).count(), 3, "{text}");
+        let mut layers = Layers::new().unwrap();
+        layers.toml(&text, "differences").unwrap();
+        assert_eq!(layers.finish().unwrap(), config);
+        (config.run.seed, config.data.dataset, config.preset) = (7, "x".into(), "y".into());
+        assert_eq!(differences(&config, &from).unwrap(), text);
+        assert_eq!(differences(&from, &from).unwrap(), "");
+    }
+}

@@ -1,0 +1,294 @@
+//! Which trainings there are, and which settings they choose. Knows validation scores alone.
+//!
+//! Runs that share a split are a group, and settings are compared by their mean over the group. In a cross-validation
+//! every run is a group of its own: the validation part of one fold is the test part of another, so what a fold drops
+//! or chooses may depend on its own validation part only. Over all groups there is one more choice, of the settings to
+//! write down; no test score is taken of it.
+
+use super::halving::{Merit, Rung, Standing, halve, kept, sort};
+use crate::loss::{Objective, ScoreKind, Scores};
+use crate::train::RunName;
+use harmonia_graph::error::Result;
+use std::collections::HashMap;
+
+/// One training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Number of the trial.
+    pub trial: usize,
+    /// Seed and fold.
+    pub name: RunName,
+    /// Epochs are divided by this.
+    pub divisor: usize,
+    /// In which rung, counted from 1; after the last rung, the comparison over all runs.
+    pub rung: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Scores of the validation units at the best epoch.
+    pub validation: Scores,
+    /// Epoch they are from, counted from 1.
+    pub best_epoch: usize,
+    /// Most epochs.
+    pub epochs: usize,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Why it counts as worst: it diverged, or the settings do not fit the data.
+    pub failed: Option<String>,
+}
+
+/// What settings are compared by.
+#[derive(Clone, Copy, Debug)]
+pub struct Criterion {
+    /// The score.
+    pub score: &'static ScoreKind,
+    /// The loss, which decides between equals.
+    pub loss: &'static ScoreKind,
+}
+
+impl Criterion {
+    /// By the name of a score; `loss` is that of the task.
+    pub fn new(objective: Objective, name: &str) -> Criterion {
+        Criterion { score: objective.score_kind(name), loss: objective.loss_score() }
+    }
+
+    fn merit(&self, measured: &Measured) -> Merit {
+        if measured.failed.is_some() {
+            return Merit::WORST;
+        }
+        let value = measured.validation.get(self.score.name).unwrap_or(self.score.undefined);
+        let loss = measured.validation.get(self.loss.name).unwrap_or(f64::INFINITY);
+        Merit { score: self.score.merit(value), loss }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The choice of each group, by its own validation part.
+    pub winners: Vec<usize>,
+    /// Settings that were trained in full on all runs, best mean first.
+    pub finalists: Vec<Finalist>,
+}
+
+/// Settings that were trained in full on all runs.
+#[derive(Clone, Debug)]
+pub struct Finalist {
+    /// Number of the trial.
+    pub trial: usize,
+    /// Mean place in the groups, counted from 1.
+    pub place: f64,
+    /// One per run.
+    pub measured: Vec<Measured>,
+}
+
+/// Trains jobs; the results in their order.
+pub type Train<'a> = dyn FnMut(&[Job]) -> Result<Vec<Measured>> + 'a;
+
+/// Searches. `train` is asked for one rung after the other.
+///
+/// # Errors
+/// Those of `train`.
+pub fn search(
+    trials: usize,
+    groups: &[Vec<RunName>],
+    rungs: &[Rung],
+    criterion: Criterion,
+    train: &mut Train<'_>,
+) -> Result<Found> {
+    let mut alive: Vec<Vec<usize>> = vec![(0..trials).collect(); groups.len()];
+    // All trials of a group, best first: of those that dropped out earlier, the later ones.
+    let mut rankings: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+    for (at, rung) in rungs.iter().enumerate() {
+        let is_last = at + 1 == rungs.len();
+        let standings = stand(groups, &alive, *rung, at + 1, criterion, train)?;
+        for (group, standings) in standings.into_iter().enumerate() {
+            let keep = if is_last { 0 } else { kept(rung.candidates) };
+            let (on, out) = match is_last {
+                true => (Vec::new(), standings.iter().map(|(trial, _)| *trial).collect()),
+                false => halve(&standings, keep),
+            };
+            rankings[group].splice(0..0, out);
+            alive[group] = on;
+        }
+    }
+    let winners = rankings.iter().map(|ranking| ranking[0]).collect();
+    let finalists = compare(trials, groups, &rankings, rungs, criterion, train)?;
+    Ok(Found { winners, finalists })
+}
+
+/// Trains a rung; in each group, its trials best first.
+fn stand(
+    groups: &[Vec<RunName>],
+    alive: &[Vec<usize>],
+    rung: Rung,
+    number: usize,
+    criterion: Criterion,
+    train: &mut Train<'_>,
+) -> Result<Vec<Vec<Standing>>> {
+    let names = |group: usize| groups[group].iter().take(rung.runs);
+    let mut jobs = Vec::new();
+    for (group, trials) in alive.iter().enumerate() {
+        let job = |trial, &name| Job { trial, name, divisor: rung.divisor, rung: number };
+        jobs.extend(trials.iter().flat_map(|&trial| names(group).map(move |name| job(trial, name))));
+    }
+    let measured = train(&jobs)?;
+    let mut merits = measured.iter().map(|measured| criterion.merit(measured));
+    let mut standings = Vec::new();
+    for (group, trials) in alive.iter().enumerate() {
+        let runs = names(group).count();
+        let mut these: Vec<Standing> = (trials.iter())
+            .map(|&trial| (trial, Merit::mean(&merits.by_ref().take(runs).collect::<Vec<_>>())))
+            .collect();
+        sort(&mut these);
+        standings.push(these);
+    }
+    Ok(standings)
+}
+
+/// The settings with the best places, and the starting ones, in full on all runs.
+fn compare(
+    trials: usize,
+    groups: &[Vec<RunName>],
+    rankings: &[Vec<usize>],
+    rungs: &[Rung],
+    criterion: Criterion,
+    train: &mut Train<'_>,
+) -> Result<Vec<Finalist>> {
+    let places = mean_places(trials, rankings);
+    let mut order: Vec<usize> = (0..trials).collect();
+    order.sort_by(|&a, &b| places[a].total_cmp(&places[b]).then(a.cmp(&b)));
+    order.truncate(rungs.last().map_or(1, |rung| rung.candidates));
+    if !order.contains(&0) {
+        order.push(0);
+    }
+    let names: Vec<RunName> = groups.concat();
+    let job = |trial, &name| Job { trial, name, divisor: 1, rung: rungs.len() + 1 };
+    let jobs: Vec<Job> = order.iter().flat_map(|&trial| names.iter().map(move |name| job(trial, name))).collect();
+    let measured = train(&jobs)?;
+    let mut by_trial: HashMap<usize, Vec<Measured>> =
+        order.iter().copied().zip(measured.chunks(names.len()).map(<[_]>::to_vec)).collect();
+    let merit = |runs: &[Measured]| Merit::mean(&runs.iter().map(|run| criterion.merit(run)).collect::<Vec<_>>());
+    let mut standings: Vec<Standing> = by_trial.iter().map(|(&trial, runs)| (trial, merit(runs))).collect();
+    sort(&mut standings);
+    let finalist = |(trial, _): Standing| Finalist {
+        trial,
+        place: places[trial],
+        measured: by_trial.remove(&trial).unwrap_or_default(),
+    };
+    Ok(standings.into_iter().map(finalist).collect())
+}
+
+/// Mean place of every trial in rankings of all of them, counted from 1.
+fn mean_places(trials: usize, rankings: &[Vec<usize>]) -> Vec<f64> {
+    let mut sums = vec![0.0; trials];
+    for ranking in rankings {
+        for (place, &trial) in ranking.iter().enumerate() {
+            sums[trial] += (place + 1) as f64;
+        }
+    }
+    sums.into_iter().map(|sum| sum / rankings.len() as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::studies::tune::halving::schedule;
+
+    fn folds(count: usize) -> Vec<Vec<RunName>> {
+        (0..count).map(|fold| vec![RunName { seed: 0, fold: Some(fold) }]).collect()
+    }
+
+    fn measured(nll: f64) -> Measured {
+        let failed = (!nll.is_finite()).then(|| "diverged".to_string());
+        let validation = Scores::new([("nll", Some(nll))]);
+        Measured { validation, best_epoch: 1, epochs: 1, seconds: 0.0, failed }
+    }
+
+    fn found(trials: usize, groups: &[Vec<RunName>], nll: &dyn Fn(&Job) -> f64) -> (Found, Vec<Job>) {
+        let mut all = Vec::new();
+        let criterion = Criterion::new(Objective::Softmax, "loss");
+        let rungs = schedule(trials, groups[0].len());
+        let found = search(trials, groups, &rungs, criterion, &mut |jobs: &[Job]| {
+            all.extend_from_slice(jobs);
+            Ok(jobs.iter().map(|job| measured(nll(job))).collect())
+        });
+        (found.unwrap(), all)
+    }
+
+    /// Validation loss of trials in three folds. Over all folds trial 1 is best by far, but in fold 2 trial 2 is: whoever
+    /// looks at other folds takes trial 1 there.
+    fn leaky(job: &Job) -> f64 {
+        match (job.trial, job.name.fold) {
+            (1, Some(2)) => 0.6,
+            (1, _) => 0.1,
+            (2, Some(2)) => 0.5,
+            (2, _) => 0.9,
+            (trial, _) => 1.0 + trial as f64,
+        }
+    }
+
+    #[test]
+    fn a_fold_chooses_by_its_own_validation_part_where_the_mean_would_choose_otherwise() {
+        for trials in [3, 9, 27] {
+            let (found, _) = found(trials, &folds(3), &leaky);
+            assert_eq!(found.winners, [1, 1, 2]);
+            // What is written down may look at all of them.
+            assert_eq!(found.finalists[0].trial, 1);
+        }
+    }
+
+    #[test]
+    fn what_a_fold_trains_and_chooses_does_not_depend_on_other_folds() {
+        let hash = |job: &Job, salt: u64| {
+            let mixed = (job.trial as u64 * 31 + job.name.fold.unwrap_or(0) as u64 * 17 + job.divisor as u64 + salt)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            (mixed >> 11) as f64 / (1u64 << 53) as f64
+        };
+        for fold in 0..4 {
+            let own = |job: &Job, salt| hash(job, if job.name.fold == Some(fold) { 0 } else { salt });
+            let (first, first_jobs) = found(27, &folds(4), &|job| own(job, 1));
+            let (second, second_jobs) = found(27, &folds(4), &|job| own(job, 2));
+            assert_eq!(first.winners[fold], second.winners[fold]);
+            let of_fold = |jobs: &[Job]| {
+                let rungs = jobs.iter().filter(|job| job.rung <= 3 && job.name.fold == Some(fold));
+                rungs.copied().collect::<Vec<_>>()
+            };
+            assert_eq!(of_fold(&first_jobs), of_fold(&second_jobs));
+        }
+    }
+
+    #[test]
+    fn the_comparison_over_all_folds_does_not_enter_the_choice_of_a_fold() {
+        // Trial 1 drops out of fold 2 on a short budget; in full it would be best there too.
+        let nll = |job: &Job| match (job.trial, job.name.fold, job.divisor) {
+            (1, Some(2), 1) => 0.0,
+            (1, Some(2), _) => 9.0,
+            (1, ..) => 0.1,
+            // No other is good everywhere.
+            (trial, fold, _) => 1.0 + 0.01 * ((trial + 9 * fold.unwrap_or(0)) % 27) as f64,
+        };
+        let (found, jobs) = found(27, &folds(3), &nll);
+        assert!(jobs.iter().any(|job| (job.trial, job.name.fold, job.divisor, job.rung) == (1, Some(2), 1, 4)));
+        assert_eq!((found.winners, found.finalists[0].trial), (vec![1, 1, 9], 1));
+    }
+
+    #[test]
+    fn seeds_of_one_split_choose_together_and_a_trial_that_diverged_is_last() {
+        let seeds = vec![(0..5).map(|seed| RunName { seed, fold: None }).collect::<Vec<_>>()];
+        let nll = |job: &Job| match (job.trial, job.name.seed) {
+            (1, 4) => f64::NAN,
+            (1, _) => 0.0,
+            (trial, seed) => trial as f64 + seed as f64,
+        };
+        let (found, jobs) = found(9, &seeds, &nll);
+        assert_eq!(found.winners, [0]);
+        assert_eq!(found.finalists.iter().map(|finalist| finalist.trial).collect::<Vec<_>>(), [0, 2, 1]);
+        assert!(found.finalists.iter().all(|finalist| finalist.measured.len() == 5));
+        // All epochs, and two of five seeds in the first rung.
+        assert!(jobs.iter().all(|job| job.divisor == 1));
+        assert_eq!(jobs.iter().filter(|job| job.rung == 1).count(), 18);
+    }
+}
