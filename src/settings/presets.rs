@@ -1,6 +1,6 @@
 //! Presets: settings of a dataset, by two recipes.
 //!
-//! `paper`: the paper's two hyperparameter tables, one embedded TOML file a dataset. `tuned`: what `harmonia tune` found by
+//! `paper`: the paper's two hyperparameter tables, one embedded TOML file per dataset. `tuned`: what `harmonia tune` found by
 //! validation, laid over the paper's file, so that it states only what differs; a dataset without such a file has the
 //! paper's settings.
 
