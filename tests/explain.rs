@@ -50,6 +50,7 @@ fn drawn(recipe: Recipe) -> (Problem, FittedModel) {
         walk: problem.recipe.walk,
         objective: Objective::of(&problem.dataset.labels),
         scaling: None,
+        structure: None,
     };
     (problem, model)
 }

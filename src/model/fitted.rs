@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::loss::{Objective, TargetScaling};
 use crate::plan::Plan;
-use harmonia_graph::dataset::{Dataset, Scaling};
+use harmonia_graph::dataset::{Dataset, Scaling, Structure};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Walk;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ pub struct ModelDescription {
     /// What is done to features before the model sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
+    /// Columns that features get before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<Structure>,
 }
 
 /// Parameters with what is needed to use them.
@@ -42,6 +45,8 @@ pub struct FittedModel {
     pub objective: Objective,
     /// What is done to features before the model sees them.
     pub scaling: Option<Scaling>,
+    /// Columns that features get before that; a dataset that has them already is taken as it is.
+    pub structure: Option<Structure>,
 }
 
 impl FittedModel {
@@ -50,6 +55,14 @@ impl FittedModel {
     /// # Errors
     /// The dataset has other features than the model.
     pub fn logits(&self, dataset: &Dataset) -> Result<Vec<f32>> {
+        let appended;
+        let dataset = match &self.structure {
+            Some(structure) => {
+                appended = structure.append(dataset)?;
+                &appended
+            }
+            None => dataset,
+        };
         let (expected, found) = (self.layout.architecture.features, dataset.features.cols);
         if expected != found {
             return Err(Error::Data(format!("the model reads {expected} features, the dataset has {found}")));
@@ -59,7 +72,7 @@ impl FittedModel {
         let scaled;
         let dataset = match &self.scaling {
             Some(scaling) => {
-                scaled = Dataset { features: Arc::new(scaling.apply(&dataset.features)?), ..dataset.clone() };
+                scaled = Dataset { features: Arc::new(scaling.apply(dataset)?), ..dataset.clone() };
                 &scaled
             }
             None => dataset,
@@ -170,7 +183,7 @@ impl FittedModel {
                 _ => target.copy_from_slice(source),
             }
         }
-        Ok(FittedModel { layout, parameters, scaling: None, ..self.clone() })
+        Ok(FittedModel { layout, parameters, scaling: None, structure: None, ..self.clone() })
     }
 
     /// What is needed to use the parameters.
@@ -180,6 +193,7 @@ impl FittedModel {
             walk: self.walk,
             objective: self.objective,
             scaling: self.scaling.clone(),
+            structure: self.structure.clone(),
         }
     }
 
@@ -199,10 +213,13 @@ impl FittedModel {
     /// The file is missing, damaged, or does not say what model it holds.
     pub fn load(path: &Path) -> Result<FittedModel> {
         let checkpoint = Checkpoint::read(path)?;
-        let ModelDescription { architecture, walk, objective, scaling } = (checkpoint.metadata.as_deref())
+        let ModelDescription { architecture, walk, objective, scaling, structure } = (checkpoint.metadata.as_deref())
             .and_then(|text| serde_json::from_str(text).ok())
             .ok_or_else(|| Error::file(path, "does not say what model it holds; expected best.safetensors of a run"))?;
+        if structure.as_ref().is_some_and(|found| found.features() + found.added() != architecture.features) {
+            return Err(Error::file(path, "does not have as many features as its structural ones leave room for"));
+        }
         let layout = Layout::new(architecture)?;
-        Ok(FittedModel { parameters: checkpoint.parameters(&layout, "")?, layout, walk, objective, scaling })
+        Ok(FittedModel { parameters: checkpoint.parameters(&layout, "")?, layout, walk, objective, scaling, structure })
     }
 }

@@ -287,6 +287,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             walk: self.config.walk,
             objective: self.objective,
             scaling,
+            structure: self.batches.dataset.structure.clone(),
         };
         match &self.target_scaling {
             Some(target) => model.in_units_of(target),
