@@ -2,7 +2,7 @@
 
 use crate::architecture::{Architecture, HopWeights};
 use crate::loss::{LossChoice, Objective};
-use harmonia_graph::dataset::{Labels, Normalise, SplitRule};
+use harmonia_graph::dataset::{Labels, Normalise, SplitRule, StructureWord};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Walk;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,10 @@ pub struct Data {
     pub split: String,
     /// `none`, `row` (divide each row of X by its sum) or `standardise` (columns, by the training nodes).
     pub normalise: Normalise,
+    /// Columns added to X that say where a node stands in its graph: `degree`, `log-degree`, `returns`, `triangles`,
+    /// `label-by-degree`, `bias`.
+    #[serde(deserialize_with = "StructureWord::list")]
+    pub structure: Vec<StructureWord>,
     /// Enter every edge both ways.
     pub undirected: bool,
 }
@@ -325,6 +329,7 @@ impl Default for Config {
                 index: 0,
                 split: "default".into(),
                 normalise: Normalise::None,
+                structure: Vec::new(),
                 undirected: false,
             },
             walk: Walk::default(),
@@ -439,6 +444,10 @@ impl Config {
         }
         if self.data.index > 4 {
             return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");
+        }
+        let words = &self.data.structure;
+        if let Some((_, word)) = words.iter().enumerate().find(|(at, word)| words[..*at].contains(word)) {
+            return bad("data.structure", &format_args!("a list with {} twice", word.name()), "every word once");
         }
         let rule = SplitRule::parse(&self.data.split)?;
         if self.run.folds != 0 && !(3..=1 << 16).contains(&self.run.folds) {

@@ -52,6 +52,7 @@ fn drawn(recipe: Recipe) -> (Problem, FittedModel) {
         objective: Objective::of(&problem.dataset.labels),
         scaling: None,
         calibration: None,
+        structure: None,
     };
     (problem, model)
 }

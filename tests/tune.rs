@@ -122,7 +122,9 @@ fn what_was_found_can_be_trained_with_and_gives_the_same_validation_scores() {
 #[test]
 fn an_interrupted_search_goes_on_and_any_number_of_threads_finds_the_same() {
     let scratch = scratch();
-    let long = |out, threads| search(&["--set", "train.epochs=3000", "--set", "train.patience=0", "--out", out, "--threads", threads]);
+    let long = |out, threads| {
+        search(&["--set", "train.epochs=3000", "--set", "train.patience=0", "--out", out, "--threads", threads])
+    };
     let whole = json(&scratch.harmonia_ok(&long("whole", "1")));
 
     let command = long("broken", "2");
@@ -171,7 +173,11 @@ fn another_search_in_the_same_directory_and_bad_spaces_are_refused() {
         scratch.write("space.toml", space);
         scratch.refused("harmonia", &search(&["--out", "new"]), expected);
     }
-    scratch.refused("harmonia", &["tune", "--dataset", "ring", "--metric", "rmse", "--out", "new"], &["rmse", "accuracy"]);
+    scratch.refused(
+        "harmonia",
+        &["tune", "--dataset", "ring", "--metric", "rmse", "--out", "new"],
+        &["rmse", "accuracy"],
+    );
     let space = scratch.harmonia_ok(&["tune", "--dataset", "ring", "--print-space"]);
     for key in ["train.learning_rate", "train.dropout", "model.hops", "data.normalise"] {
         assert!(space.contains(key), "{space}");

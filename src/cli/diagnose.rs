@@ -14,7 +14,7 @@ use crate::runs::load_dataset;
 use crate::runs::{members, saved_layers};
 use crate::settings::Layers;
 use clap::Args;
-use harmonia_graph::dataset::Dataset;
+use harmonia_graph::dataset::{Dataset, Structure};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use serde::Serialize;
@@ -164,7 +164,8 @@ fn model_of(run: &Path) -> Result<Option<FittedModel>> {
 
 fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> Result<SpectralResponses> {
     let architecture = &model.layout.architecture;
-    let (expected, found) = (architecture.features, dataset.features.cols);
+    let own = model.structure.as_ref().map_or(architecture.features, Structure::features);
+    let (expected, found) = (own, dataset.features.cols);
     if expected != found {
         return Err(Error::Data(format!("the model reads {expected} features, the dataset has {found}")));
     }
@@ -175,7 +176,9 @@ fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> R
         let (low, high) = (spectrum.lambda_min?.value, spectrum.lambda_2?.value);
         Some([if spectrum.alternating > 0 { -1.0 } else { low }, high])
     });
-    Ok(SpectralResponses::new(&theta, &dataset.feature_names, span))
+    let own = &dataset.feature_names;
+    let names = model.structure.as_ref().map_or_else(|| own.clone(), |structure| structure.names(own));
+    Ok(SpectralResponses::new(&theta, &names, span))
 }
 
 /// How many features read how, and those whose hop weights are furthest from the mean.

@@ -84,7 +84,7 @@ fn predict(arguments: &Arguments) -> Result<()> {
     say(&table(&rows, 1))
 }
 
-/// Other data, rescaled as the model asks.
+/// Other data as the model asks for them: columns in its order, structural ones added, rescaled.
 fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dataset> {
     let mut data = run.config.data.clone();
     data.dataset = name.to_string();
@@ -92,7 +92,7 @@ fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dat
         data.dir = directory.display().to_string();
     }
     let mut dataset = watch::with(&arguments.run.access.access(), |context| load_dataset(&data, context))?;
-    let (expected, found) = (run.factors.features(), dataset.features.cols);
+    let (expected, found) = (run.dataset.own_features(), dataset.features.cols);
     if expected != found {
         return Err(Error::Data(format!("the model reads {expected} features, {} has {found}", dataset.name)));
     }
@@ -105,9 +105,13 @@ fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dat
             level(dataset.level)
         )));
     }
-    by_name(&mut dataset, &run.metadata.feature_names);
+    let names = &run.metadata.feature_names;
+    by_name(&mut dataset, &names[..expected.min(names.len())]);
+    if let Some(structure) = &run.model.structure {
+        dataset = structure.append(&dataset)?;
+    }
     if let Some(scaling) = &run.model.scaling {
-        dataset.features = Arc::new(scaling.apply(&dataset.features)?);
+        dataset.features = Arc::new(scaling.apply(&dataset)?);
     }
     Ok(dataset)
 }

@@ -160,7 +160,13 @@ mod tests {
             "reliability": {"test": {"ece": 0.1234, "bins": []}, "validation": null},
         }))
         .unwrap();
-        let outcome = Outcome { dataset: "d".into(), preset: String::new(), recipe: String::new(), run_dir: None, runs: vec![run] };
+        let outcome = Outcome {
+            dataset: "d".into(),
+            preset: String::new(),
+            recipe: String::new(),
+            run_dir: None,
+            runs: vec![run],
+        };
         let lines = |width| text(&outcome, width).lines().map(String::from).collect::<Vec<_>>();
         assert_eq!(lines(Some(65)), lines(None));
         assert!(lines(None).iter().all(|line| !line.contains("ECE")));

@@ -12,7 +12,7 @@ use crate::runs::saved_layers;
 use crate::runs::{RunDirectory, next_free};
 use crate::session::Session;
 use crate::settings::{Layers, presets};
-use crate::train::Prepared;
+use crate::train::{Prepared, structured};
 use clap::Args;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
@@ -118,6 +118,7 @@ fn run_on<D: Device<Real = f32>>(
 ) -> Result<()> {
     let stop = catch_interrupts()?;
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
+    let whole = structured(whole, &config)?;
     // The first run stands for all: every one has the same sizes but for a unit here or there.
     let first = Session { device, config: &config, stop: &stop }.names()[0];
     // Everything that can be wrong is found out before files are made.

@@ -104,7 +104,8 @@ impl<'a> Case<'a> {
     /// `model`.
     ///
     /// # Errors
-    /// The target does not exist, or the dataset does not fit the model.
+    /// The target does not exist, the dataset does not fit the model, or an edge is taken out that its structural features
+    /// depend on.
     pub fn new(
         model: &'a FittedModel,
         factors: &'a Factors,
@@ -125,6 +126,15 @@ impl<'a> Case<'a> {
                 "the model reads {} features, the dataset has {}",
                 factors.features(),
                 dataset.features.cols
+            )));
+        }
+        if let (Some(structure), false) = (&dataset.structure, edit.dropped.is_empty())
+            && structure.reads_edges()
+        {
+            return Err(Error::Config(format!(
+                "the model reads structural features ({}), which would not follow when an edge is taken out; edges can be \
+                 taken out of models without data.structure",
+                structure.words()
             )));
         }
         let start = start(dataset, target)?;

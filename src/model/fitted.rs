@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::loss::{Calibration, Objective, TargetScaling};
 use crate::plan::Plan;
-use harmonia_graph::dataset::{Dataset, Scaling};
+use harmonia_graph::dataset::{Dataset, Scaling, Structure};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Walk;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,9 @@ pub struct ModelDescription {
     /// What was done to logits on the validation units; the parameters have it in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// Columns that features get before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<Structure>,
 }
 
 /// Parameters with what is needed to use them.
@@ -47,6 +50,8 @@ pub struct FittedModel {
     pub scaling: Option<Scaling>,
     /// What was done to logits on the validation units; the parameters have it in them.
     pub calibration: Option<Calibration>,
+    /// Columns that features get before that; a dataset that has them already is taken as it is.
+    pub structure: Option<Structure>,
 }
 
 impl FittedModel {
@@ -55,6 +60,14 @@ impl FittedModel {
     /// # Errors
     /// The dataset has other features than the model.
     pub fn logits(&self, dataset: &Dataset) -> Result<Vec<f32>> {
+        let appended;
+        let dataset = match &self.structure {
+            Some(structure) => {
+                appended = structure.append(dataset)?;
+                &appended
+            }
+            None => dataset,
+        };
         let (expected, found) = (self.layout.architecture.features, dataset.features.cols);
         if expected != found {
             return Err(Error::Data(format!("the model reads {expected} features, the dataset has {found}")));
@@ -64,7 +77,7 @@ impl FittedModel {
         let scaled;
         let dataset = match &self.scaling {
             Some(scaling) => {
-                scaled = Dataset { features: Arc::new(scaling.apply(&dataset.features)?), ..dataset.clone() };
+                scaled = Dataset { features: Arc::new(scaling.apply(dataset)?), ..dataset.clone() };
                 &scaled
             }
             None => dataset,
@@ -175,7 +188,7 @@ impl FittedModel {
                 _ => target.copy_from_slice(source),
             }
         }
-        Ok(FittedModel { layout, parameters, scaling: None, ..self.clone() })
+        Ok(FittedModel { layout, parameters, scaling: None, structure: None, ..self.clone() })
     }
 
     /// What is needed to use the parameters.
@@ -186,6 +199,7 @@ impl FittedModel {
             objective: self.objective,
             scaling: self.scaling.clone(),
             calibration: self.calibration,
+            structure: self.structure.clone(),
         }
     }
 
@@ -205,12 +219,16 @@ impl FittedModel {
     /// The file is missing, damaged, or does not say what model it holds.
     pub fn load(path: &Path) -> Result<FittedModel> {
         let checkpoint = Checkpoint::read(path)?;
-        let ModelDescription { architecture, walk, objective, scaling, calibration } = (checkpoint.metadata.as_deref())
-            .and_then(|text| serde_json::from_str(text).ok())
-            .ok_or_else(|| Error::file(path, "does not say what model it holds; expected best.safetensors of a run"))?;
+        let ModelDescription { architecture, walk, objective, scaling, calibration, structure } =
+            (checkpoint.metadata.as_deref()).and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| {
+                Error::file(path, "does not say what model it holds; expected best.safetensors of a run")
+            })?;
+        if structure.as_ref().is_some_and(|found| found.features() + found.added() != architecture.features) {
+            return Err(Error::file(path, "does not have as many features as its structural ones leave room for"));
+        }
         let layout = Layout::new(architecture)?;
         let parameters = checkpoint.parameters(&layout, "")?;
-        Ok(FittedModel { parameters, layout, walk, objective, scaling, calibration })
+        Ok(FittedModel { parameters, layout, walk, objective, scaling, calibration, structure })
     }
 }
 

@@ -137,6 +137,10 @@ fn summary(run: &Trained<'_>, classes: Vec<String>) -> Result<Summary> {
     if matches!(run.scaling, Some(Scaling::Rows)) {
         notes.push("Every node's features were divided by their sum; curves are over the divided values.".into());
     }
+    if let Some(structure) = &dataset.structure {
+        let (added, words) = (structure.added(), structure.words());
+        notes.push(format!("The last {added} features say where a node stands in its graph ({words})."));
+    }
     if let Some(calibration) = &summary.calibration {
         notes.push(format!(
             "Logits are calibrated ({}): negative log-likelihood of the validation units {:.4}, before {:.4}.",

@@ -100,7 +100,11 @@ impl TrainedRun {
             })?;
         let model = FittedModel::load(&file)?;
         let config = saved_layers(path)?.finish()?;
-        let whole = load(&config)?;
+        let mut whole = load(&config)?;
+        if let Some(structure) = &model.structure {
+            let message = |error| format!("{error}: give the data it was trained on");
+            whole = structure.append(&whole).map_err(|error| Error::file(path, message(error)))?;
+        }
         let (dataset, _) = prepare(&whole, &config, RunName { seed: config.run.seed, fold: None })?;
         let a = &model.layout.architecture;
         let (found, expected) = ((dataset.features.cols, dataset.labels.outputs()), (a.features, a.outputs));

@@ -6,7 +6,7 @@ mod one_run;
 use crate::config::Config;
 use crate::device::Device;
 use crate::runs::{Outcome, RunSummary};
-use crate::train::{EpochRecord, Prepared, RunName};
+use crate::train::{EpochRecord, Prepared, RunName, structured};
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -54,11 +54,12 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     /// # Errors
     /// [`Error::Interrupted`] after a stop request; anything a run can fail with.
     pub fn run(&self, dataset: &Dataset, root: Option<&Path>, observer: &mut dyn Observer) -> Result<Outcome> {
-        let first = Prepared::new(dataset, self.config, self.names()[0])?;
-        self.run_prepared(dataset, first, root, observer)
+        let dataset = structured(dataset.clone(), self.config)?;
+        let first = Prepared::new(&dataset, self.config, self.names()[0])?;
+        self.run_prepared(&dataset, first, root, observer)
     }
 
-    /// The same, where the first run has been made ready already.
+    /// The same, where the first run has been made ready already, of a dataset with its structural features.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -231,7 +232,7 @@ pub fn side_by_side<R: Send>(
 
 /// All runs of a session, and what they share.
 struct Runs<'a> {
-    /// Before splits are drawn.
+    /// Before splits are drawn, with structural features.
     dataset: &'a Dataset,
     names: &'a [RunName],
     root: Option<&'a Path>,

@@ -149,8 +149,9 @@ fn without(dataset: &Dataset, removed: &[usize]) -> Dataset {
     Dataset {
         features: Arc::new(dataset.features.columns(&kept)),
         feature_names: kept.iter().filter_map(|&k| dataset.feature_names.get(k).cloned()).collect(),
-        // The generator speaks of all columns.
+        // Both speak of all columns.
         truth: None,
+        structure: None,
         ..dataset.clone()
     }
 }

@@ -13,7 +13,8 @@ use harmonia_graph::stop::Stop;
 /// Writes no files.
 ///
 /// The dataset is taken as it is, with its split and features: of the settings, `data.*` and `run.*` but the seed do not
-/// apply. Threads are those of the current rayon pool.
+/// apply. A dataset may have structural features ([`Structure::append`](harmonia_graph::dataset::Structure::append)); the
+/// model then takes data with and without them. Threads are those of the current rayon pool.
 ///
 /// # Errors
 /// Settings or data that do not fit, a device that is too small, training that diverges, or

@@ -10,5 +10,5 @@ pub mod stopping;
 pub mod trainer;
 
 pub use fit::fit;
-pub use prepare::{Prepared, RunName, prepare};
+pub use prepare::{Prepared, RunName, prepare, structured};
 pub use trainer::{EpochRecord, Evaluation, Trainer};

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::loss::Objective;
 use crate::model::MemoryPlan;
 use crate::plan::Plan;
-use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule};
+use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule, Structure};
 use harmonia_graph::error::Result;
 use std::fmt;
 use std::sync::Arc;
@@ -30,16 +30,28 @@ impl fmt::Display for RunName {
     }
 }
 
-/// The dataset of one run: its split drawn, its features rescaled, and what that took.
+/// A dataset with the structural features that the settings ask for; as it is where it has some. They are the same for
+/// every run of a session, which therefore adds them once, before splits are drawn.
 ///
 /// # Errors
-/// The dataset is too small for the split, or scaling leaves numbers that are not finite.
+/// There would be too many columns.
+pub fn structured(dataset: Dataset, config: &Config) -> Result<Dataset> {
+    match config.data.structure.is_empty() || dataset.structure.is_some() {
+        true => Ok(dataset),
+        false => Structure::of(&dataset, config.walk, &config.data.structure)?.append(&dataset),
+    }
+}
+
+/// The dataset of one run: its structural features added, its split drawn, its features rescaled, and what that took.
+///
+/// # Errors
+/// As [`structured`]; the dataset is too small for the split, or scaling leaves numbers that are not finite.
 pub fn prepare(dataset: &Dataset, config: &Config, run: RunName) -> Result<(Dataset, Option<Scaling>)> {
     let rule = match run.fold {
         Some(fold) => SplitRule::Fold { folds: config.run.folds, fold },
         None => SplitRule::parse(&config.data.split)?,
     };
-    let mut prepared = dataset.clone();
+    let mut prepared = structured(dataset.clone(), config)?;
     rule.apply(&mut prepared, run.seed)?;
     let mut scaling = None;
     if config.data.normalise != Normalise::None {

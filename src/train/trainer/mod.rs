@@ -265,6 +265,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             objective: self.objective,
             scaling,
             calibration: None,
+            structure: self.batches.dataset.structure.clone(),
         }
     }
 

@@ -8,6 +8,7 @@ mod features;
 mod labels;
 mod normalise;
 mod split_rule;
+mod structure;
 mod truth;
 
 pub use design::{Design, MAX_CONDITION, MAX_CORRELATION};
@@ -15,6 +16,7 @@ pub use features::{Features, SparseRows, Values};
 pub use labels::{Labels, UNLABELLED};
 pub use normalise::{Normalise, Scaling};
 pub use split_rule::SplitRule;
+pub use structure::{Structure, StructureWord};
 pub use truth::{HOPS, INFORMATIVE, Profile, TrueResponse, Truth, sigmoid};
 
 use crate::array::Array;
@@ -75,6 +77,8 @@ pub struct Dataset {
     pub node_order: Option<NodeOrder>,
     /// The generator behind a synthetic dataset.
     pub truth: Option<Truth>,
+    /// The structural columns at the end of X, where there are any.
+    pub structure: Option<Structure>,
 }
 
 impl Dataset {
@@ -132,6 +136,7 @@ impl Dataset {
             node_names: Vec::new(),
             node_order: None,
             truth: None,
+            structure: None,
         }
     }
 

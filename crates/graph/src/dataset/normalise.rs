@@ -15,7 +15,8 @@ pub enum Normalise {
     /// Not at all.
     #[default]
     None,
-    /// Each row divided by its sum (rows that sum to zero stay), as is usual for bags of words.
+    /// Each row divided by its sum (rows that sum to zero stay), as is usual for bags of words. Structural features take no
+    /// part.
     Row,
     /// Each column shifted and scaled to mean 0 and deviation 1 over the training nodes.
     Standardise,
@@ -47,15 +48,17 @@ impl Normalise {
             Normalise::Row => Scaling::Rows,
             Normalise::Standardise => Scaling::of_columns(dataset),
         };
-        let features = scaling.apply(&dataset.features)?;
+        let features = scaling.apply(dataset)?;
         features.check().map_err(|error| Error::Data(format!("after normalising ({self:?}), {error}")))?;
         Ok((features, Some(scaling)))
     }
 }
 
-fn by_row(features: &Features) -> Result<Features> {
+/// `own`: columns that add up and are divided.
+fn by_row(features: &Features, own: usize) -> Result<Features> {
     let mut values = features.dense().into_owned();
     values.par_chunks_mut(features.cols.max(1)).with_min_len(1 << 8).for_each(|row| {
+        let row = &mut row[..own];
         let sum: f32 = row.iter().sum();
         if sum != 0.0 {
             row.iter_mut().for_each(|value| *value /= sum);
@@ -102,14 +105,14 @@ impl Scaling {
         }
     }
 
-    /// Features rescaled.
+    /// Features of a dataset, rescaled.
     ///
     /// # Errors
     /// Another number of columns.
-    pub fn apply(&self, features: &Features) -> Result<Features> {
+    pub fn apply(&self, dataset: &Dataset) -> Result<Features> {
         match self {
-            Scaling::Rows => by_row(features),
-            Scaling::Columns { mean, deviation } => by_column(features, mean, deviation),
+            Scaling::Rows => by_row(&dataset.features, dataset.own_features()),
+            Scaling::Columns { mean, deviation } => by_column(&dataset.features, mean, deviation),
         }
     }
 }
