@@ -258,9 +258,8 @@ mod tests {
             let truth: Vec<usize> = (0..count).map(|i| i % 2).collect();
             let found = sigmoid_line(&logits, &truth, true).unwrap();
             assert!(found.scale.is_finite() && found.scale > 0.0 && found.offset.is_finite(), "{count} {size}");
-            // No surer than the number of units permits.
-            let sure = (logits.iter().map(|z| (found.scale * z + found.offset).abs())).fold(f64::MAX, f64::min);
-            assert!(sure < 12.0, "{count} {size}: {found:?} {sure}");
+            // Without the prior, nothing would stop it.
+            assert!(found.scale < 20.0, "{count} {size}: {found:?}");
         }
         let (labels, logits) =
             (Labels::Classes { ids: vec![0, 1, 2], classes: 3 }, [9f32, 0., 0., 0., 9., 0., 0., 0., 9.]);
