@@ -295,6 +295,9 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
                 self.stop.check()?;
             }
         }
+        if config.train.calibrate {
+            trainer.calibrate()?;
+        }
         let measured = Measured {
             validation: trainer.score(&run.dataset.split.valid)?,
             best_epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),

@@ -11,7 +11,7 @@ use harmonia_graph::error::{Error, Result};
 use harmonia_graph::seed::{Purpose, Rng, Stream};
 use toml::{Table, Value};
 
-/// Built in, one a kind of task. Keys and choices that this build does not have are left out.
+/// Built in, one per kind of task. Keys and choices that this build does not have are left out.
 const NODES: &str = include_str!("spaces/nodes.toml");
 const GRAPHS: &str = include_str!("spaces/graphs.toml");
 
@@ -115,12 +115,15 @@ impl Space {
         Ok(())
     }
 
-    /// Trial 0 is the start itself, the others are drawn, all different. Fewer than asked for where the space has no more.
+    /// Trial 0 is the start, with what the space leaves no choice of; the others are drawn, all different. Fewer than asked
+    /// for where the space has no more.
     ///
     /// # Errors
     /// No draw gives settings that can be together.
     pub fn trials(&self, base: &Config, count: usize, seed: u64) -> Result<Vec<Trial>> {
-        let mut trials = vec![Trial { number: 0, settings: Table::new(), config: base.clone() }];
+        let settled: Table = self.entries.iter().filter_map(|(key, values)| Some((key.clone(), values.only()?))).collect();
+        let config = with(base, settled.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
+        let mut trials = vec![Trial { number: 0, settings: settled, config }];
         let mut refused = None;
         for number in 1..count {
             // Studies share a purpose; remove-and-retrain has step 0 of it.
@@ -157,6 +160,14 @@ impl Space {
 }
 
 impl Values {
+    /// The only choice.
+    fn only(&self) -> Option<Value> {
+        match self {
+            Values::Choices(choices) if choices.len() == 1 => choices.first().cloned(),
+            _ => None,
+        }
+    }
+
     fn draw(&self, rng: &mut Rng) -> Value {
         let between = |low: f64, high: f64, log: bool, share: f64| match log {
             true => (low.ln() + share * (high.ln() - low.ln())).exp(),

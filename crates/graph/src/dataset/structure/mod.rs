@@ -26,6 +26,8 @@ use std::sync::Arc;
 const MOST_COLUMNS: usize = 20_000;
 /// Nodes with this many neighbours or more are taken together.
 const LAST_BUCKET: usize = 6;
+/// Added to a probability before its logarithm is taken.
+const LEAST_RETURN: f64 = 1e-6;
 const BUCKETS: usize = LAST_BUCKET + 1;
 
 /// Which columns are added to the features of a dataset; kept with the model.
@@ -134,6 +136,11 @@ impl Structure {
             StructureWord::Degree => Part::Columns(vec![each(&|degree| degree as f64)]),
             StructureWord::LogDegree => Part::Columns(vec![each(&|degree| (degree as f64).ln_1p())]),
             StructureWord::Returns => Part::Columns(returns(graph, self.walk).into()),
+            StructureWord::LogReturns => {
+                let log =
+                    |column: Vec<f32>| column.into_iter().map(|p| (f64::from(p) + LEAST_RETURN).ln() as f32).collect();
+                Part::Columns(returns(graph, self.walk).map(log).into())
+            }
             StructureWord::Triangles => {
                 let counts = triangles(graph)?.into_iter();
                 Part::Columns(vec![counts.map(|count| (count as f64).ln_1p() as f32).collect()])
@@ -163,7 +170,7 @@ impl Structure {
     /// Number of columns that are added.
     pub fn added(&self) -> usize {
         let columns = |word: &StructureWord| match word {
-            StructureWord::Returns => 3,
+            StructureWord::Returns | StructureWord::LogReturns => 3,
             StructureWord::LabelByDegree => self.kept.len(),
             _ => 1,
         };
@@ -195,6 +202,7 @@ impl Structure {
             StructureWord::Degree => vec!["degree".into()],
             StructureWord::LogDegree => vec!["log(1 + degree)".into()],
             StructureWord::Returns => (2..5).map(|steps| format!("returns in {steps} steps")).collect(),
+            StructureWord::LogReturns => (2..5).map(|steps| format!("log of returns in {steps} steps")).collect(),
             StructureWord::Triangles => vec!["log(1 + triangles)".into()],
             StructureWord::Bias => vec!["one per node".into()],
             StructureWord::LabelByDegree => {

@@ -114,6 +114,8 @@ proptest! {
             let expected: Vec<f64> = (0..nodes).map(|i| power[i][i]).collect();
             let name = format!("returns in {steps} steps");
             close(&column(&data, &name), &expected, &name);
+            let logs: Vec<f64> = expected.iter().map(|p| (p + 1e-6).ln()).collect();
+            close(&column(&data, &format!("log of {name}")), &logs, "log of returns");
         }
 
         let reads = |i: usize, j: usize| i != j && graph.adjacency().row_entries(i).any(|(l, _)| l == j);

@@ -13,6 +13,8 @@ pub enum StructureWord {
     LogDegree,
     /// (M^t)_ii for t = 2, 3, 4: the probability that a walk is back after t steps.
     Returns,
+    /// ln((M^t)_ii + 1e-6) for the same t: returns of large graphs span orders of magnitude.
+    LogReturns,
     /// ln(1 + triangles that the node is a corner of), edges taken both ways.
     Triangles,
     /// Every column of X once for every number of neighbours: x where the node has that many, else 0.
@@ -23,10 +25,11 @@ pub enum StructureWord {
 
 impl StructureWord {
     /// All of them.
-    pub const ALL: [StructureWord; 6] = [
+    pub const ALL: [StructureWord; 7] = [
         StructureWord::Degree,
         StructureWord::LogDegree,
         StructureWord::Returns,
+        StructureWord::LogReturns,
         StructureWord::Triangles,
         StructureWord::LabelByDegree,
         StructureWord::Bias,
@@ -38,6 +41,7 @@ impl StructureWord {
             StructureWord::Degree => "degree",
             StructureWord::LogDegree => "log-degree",
             StructureWord::Returns => "returns",
+            StructureWord::LogReturns => "log-returns",
             StructureWord::Triangles => "triangles",
             StructureWord::LabelByDegree => "label-by-degree",
             StructureWord::Bias => "bias",
