@@ -215,10 +215,23 @@ impl<D: Device<Real = f32>> Search<'_, D> {
         if !self.config.recipe.is_empty() {
             out += &format!(" --recipe {}", self.config.recipe);
         }
-        if let Some(name) = arguments.space.as_ref().and_then(|path| path.file_name()) {
-            out += &format!(" --space {}", name.to_string_lossy());
+        let settings = &arguments.settings;
+        if let Some(preset) = &settings.preset {
+            out += &format!(" --preset {preset}");
         }
-        arguments.settings.set.iter().fold(out, |out, set| format!("{out} --set {set}"))
+        // Files by their names: where they are is nobody else's business.
+        for (flag, path) in [("--space", &arguments.space), ("--config", &settings.config)] {
+            if let Some(name) = path.as_ref().and_then(|path| path.file_name()) {
+                out += &format!(" {flag} {}", name.to_string_lossy());
+            }
+        }
+        if settings.undirected {
+            out += " --undirected";
+        }
+        if let Some(how) = &settings.normalise {
+            out += &format!(" --normalise {how}");
+        }
+        settings.set.iter().fold(out, |out, set| format!("{out} --set {set}"))
     }
 
     fn repetition(&self) -> String {
@@ -233,10 +246,11 @@ impl<D: Device<Real = f32>> Search<'_, D> {
 
     /// How to train with what was found.
     fn train_command(&self) -> String {
-        let file = self.directory.join("tuned.toml");
+        let (config, file) = (self.config, self.directory.join("tuned.toml"));
+        let seed = if config.run.seed == 0 { String::new() } else { format!(" --seed {}", config.run.seed) };
         format!(
-            "harmonia-train --dataset {}{} --config {}",
-            self.config.data.dataset,
+            "harmonia-train --dataset {}{}{seed} --config {}",
+            config.data.dataset,
             self.repetition(),
             file.display()
         )
