@@ -42,7 +42,7 @@ pub struct Data {
     /// Which of the five synthetic datasets, 0..4.
     pub index: u32,
     /// `default` (the dataset's own; of several, that of the seed), `own:0`, `per-class:20/500/1000`,
-    /// `fractions:60/20/20` or `folds:10/0` (random, by run seed).
+    /// `fractions:60/20/20` or `folds:10/0` (random, by run seed; `folds:10/0/2`: another fold validates).
     pub split: String,
     /// `none`, `row` (divide each row of X by its sum) or `standardise` (columns, by the training nodes).
     pub normalise: Normalise,
@@ -356,7 +356,7 @@ impl Default for Config {
                 batch_size: 0,
                 epochs: 500,
                 patience: 100,
-                metric: Metric::Accuracy,
+                metric: Metric::Loss,
                 calibrate: false,
                 loss: LossChoice::Auto,
                 dropout: 0.0,

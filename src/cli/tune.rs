@@ -51,6 +51,12 @@ pub struct Arguments {
     /// Settings to try, the starting ones included
     #[arg(long, value_name = "N", default_value_t = 27, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     trials: u32,
+    /// With --folds: parts of its data that a fold chooses settings by, one after the other validating; never its test part
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "folds", value_parser = clap::value_parser!(u32).range(1..))]
+    inner: u32,
+    /// Rounds of the search, at most 3: each but the last is cheaper and keeps the best third; 1 trains all settings in full
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=3))]
+    rungs: u32,
     /// What to search: TOML with "section.key" = [choices] or { low, high, log = true } [default: built in, see
     /// --print-space]
     #[arg(long, value_name = "FILE.toml")]
@@ -68,7 +74,7 @@ pub struct Arguments {
     /// Where to compute: auto, cpu, cuda, cuda:N or host
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Threads (0: one a core); results do not depend on it
+    /// Threads (0: one per core); results do not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Directory of the search [default: runs/tune-<dataset>]
@@ -119,6 +125,8 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Con
         base: config,
         space: &space,
         trials: arguments.trials as usize,
+        inner: arguments.inner as usize,
+        rungs: arguments.rungs as usize,
         metric: &arguments.metric,
         directory: &directory,
     };
@@ -195,7 +203,11 @@ impl<D: Device<Real = f32>> Search<'_, D> {
         for (at, rung) in tuning.rungs.iter().enumerate() {
             let epochs =
                 if rung.divisor == 1 { "all epochs".into() } else { format!("1/{} of the epochs", rung.divisor) };
-            let runs = if tuning.is_nested() { String::new() } else { format!(", {} run(s)", rung.runs) };
+            let runs = if tuning.is_nested() && self.arguments.inner == 1 {
+                String::new()
+            } else {
+                format!(", {} run(s)", rung.runs)
+            };
             out += &format!("  rung {}: {} settings, {epochs}{runs}\n", at + 1, rung.candidates);
         }
         if tuning.is_nested() {
@@ -209,6 +221,12 @@ impl<D: Device<Real = f32>> Search<'_, D> {
         let (run, arguments) = (&self.config.run, self.arguments);
         let mut out = format!("harmonia tune --dataset {}{}", self.config.data.dataset, self.repetition());
         out += &format!(" --trials {} --seed {}", arguments.trials, run.seed);
+        if arguments.inner != 1 {
+            out += &format!(" --inner {}", arguments.inner);
+        }
+        if arguments.rungs != 3 {
+            out += &format!(" --rungs {}", arguments.rungs);
+        }
         if arguments.metric != "loss" {
             out += &format!(" --metric {}", arguments.metric);
         }
@@ -500,7 +518,7 @@ impl Listener for Progress {
         }
         if let Some(why) = &measured.failed {
             inside.failed += 1;
-            let note = format!("trial {}, {}: counts as worst: {why}", job.trial, job.name);
+            let note = format!("trial {}, {}: counts as worst: {why}", job.trial, job.round.name);
             match &inside.bar {
                 Some(bar) => bar.suspend(|| voice::note(&note)),
                 None => voice::note(&note),

@@ -48,7 +48,7 @@ pub fn structured(dataset: Dataset, config: &Config) -> Result<Dataset> {
 /// As [`structured`]; the dataset is too small for the split, or scaling leaves numbers that are not finite.
 pub fn prepare(dataset: &Dataset, config: &Config, run: RunName) -> Result<(Dataset, Option<Scaling>)> {
     let rule = match run.fold {
-        Some(fold) => SplitRule::Fold { folds: config.run.folds, fold },
+        Some(fold) => SplitRule::Fold { folds: config.run.folds, fold, valid: 1 },
         None => SplitRule::parse(&config.data.split)?,
     };
     let mut prepared = structured(dataset.clone(), config)?;

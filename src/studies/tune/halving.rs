@@ -55,13 +55,15 @@ pub struct Rung {
     pub runs: usize,
 }
 
-/// The rungs for so many trials, each on so many runs: by seeds where there are at least three, else by epochs.
-pub fn schedule(trials: usize, runs: usize) -> Vec<Rung> {
+/// The rungs, at most `most`, for so many trials, each on so many runs: by seeds where there are at least three, else by
+/// epochs.
+pub fn schedule(trials: usize, runs: usize, most: usize) -> Vec<Rung> {
     let mut divisors: Vec<usize> = match trials {
         ..=FEW => vec![1],
         _ if trials <= FEW * KEPT => vec![KEPT, 1],
         _ => vec![KEPT * KEPT, KEPT, 1],
     };
+    divisors.drain(..divisors.len().saturating_sub(most.max(1)));
     let by_runs = runs >= KEPT;
     if by_runs {
         // The same number of runs twice would drop settings for nothing learned.
@@ -99,15 +101,17 @@ mod tests {
     #[test]
     fn rungs_have_a_third_of_the_settings_and_three_times_the_budget() {
         let by_epochs = |candidates, divisor| Rung { candidates, divisor, runs: 1 };
-        assert_eq!(schedule(27, 1), [by_epochs(27, 9), by_epochs(9, 3), by_epochs(3, 1)]);
-        assert_eq!(schedule(9, 1), [by_epochs(9, 3), by_epochs(3, 1)]);
-        assert_eq!(schedule(3, 1), [by_epochs(3, 1)]);
+        assert_eq!(schedule(27, 1, 2), [by_epochs(27, 3), by_epochs(9, 1)]);
+        assert_eq!(schedule(27, 1, 1), [by_epochs(27, 1)]);
+        assert_eq!(schedule(27, 1, 3), [by_epochs(27, 9), by_epochs(9, 3), by_epochs(3, 1)]);
+        assert_eq!(schedule(9, 1, 3), [by_epochs(9, 3), by_epochs(3, 1)]);
+        assert_eq!(schedule(3, 1, 3), [by_epochs(3, 1)]);
         let by_runs = |candidates, runs| Rung { candidates, divisor: 1, runs };
-        assert_eq!(schedule(27, 9), [by_runs(27, 1), by_runs(9, 3), by_runs(3, 9)]);
-        assert_eq!(schedule(27, 5), [by_runs(27, 1), by_runs(9, 2), by_runs(3, 5)]);
+        assert_eq!(schedule(27, 9, 3), [by_runs(27, 1), by_runs(9, 3), by_runs(3, 9)]);
+        assert_eq!(schedule(27, 5, 3), [by_runs(27, 1), by_runs(9, 2), by_runs(3, 5)]);
         // One seed, and then again one seed, would be the same.
-        assert_eq!(schedule(27, 3), [by_runs(27, 1), by_runs(9, 3)]);
-        assert_eq!(schedule(27, 2)[0], Rung { candidates: 27, divisor: 9, runs: 2 });
+        assert_eq!(schedule(27, 3, 3), [by_runs(27, 1), by_runs(9, 3)]);
+        assert_eq!(schedule(27, 2, 3)[0], Rung { candidates: 27, divisor: 9, runs: 2 });
     }
 
     #[test]

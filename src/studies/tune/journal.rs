@@ -14,11 +14,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Trial, seed, fold, divisor of the epochs: rungs that train the same share its result.
-type Key = (usize, u64, Option<usize>, usize);
+/// Trial, seed, fold, part that validates, divisor of the epochs: rungs that train the same share its result.
+type Key = (usize, u64, Option<usize>, usize, usize);
 
 fn key(job: &Job) -> Key {
-    (job.trial, job.name.seed, job.name.fold, job.divisor)
+    (job.trial, job.round.name.seed, job.round.name.fold, job.round.valid, job.divisor)
 }
 
 /// One training.
@@ -28,6 +28,9 @@ struct Line {
     seed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fold: Option<usize>,
+    /// How much further on than `fold` the one is that validates.
+    #[serde(default = "next", skip_serializing_if = "is_next")]
+    valid: usize,
     rung: usize,
     /// Epochs were divided by this.
     divisor: usize,
@@ -38,6 +41,14 @@ struct Line {
     seconds: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
+}
+
+fn next() -> usize {
+    1
+}
+
+fn is_next(valid: &usize) -> bool {
+    *valid == next()
 }
 
 /// The file, and what is in it.
@@ -67,7 +78,7 @@ impl Journal {
                 let Ok(read) = serde_json::from_str::<Line>(line) else { break };
                 whole += line;
                 whole.push('\n');
-                known.insert((read.trial, read.seed, read.fold, read.divisor), read.measured());
+                known.insert((read.trial, read.seed, read.fold, read.valid, read.divisor), read.measured());
             }
         }
         files::write_atomic(&path, whole.as_bytes())?;
@@ -87,8 +98,9 @@ impl Journal {
     pub fn add(&self, job: &Job, trial: &Trial, measured: &Measured) -> Result<()> {
         let line = Line {
             trial: job.trial,
-            seed: job.name.seed,
-            fold: job.name.fold,
+            seed: job.round.name.seed,
+            fold: job.round.name.fold,
+            valid: job.round.valid,
             rung: job.rung,
             divisor: job.divisor,
             epochs: measured.epochs,
@@ -137,6 +149,7 @@ fn check_same(path: &Path, first: &str, search: &Value) -> Result<()> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::studies::tune::search::Round;
     use crate::train::RunName;
 
     #[test]
@@ -144,7 +157,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let search = json!({ "seed": 1, "space": "x" });
         let trial = Trial { number: 1, settings: toml::Table::new(), config: Config::default() };
-        let job = |fold| Job { trial: 1, name: RunName { seed: 0, fold: Some(fold) }, divisor: 9, rung: 1 };
+        let round = |fold| Round { name: RunName { seed: 0, fold: Some(fold) }, valid: 1 };
+        let job = |fold| Job { trial: 1, round: round(fold), divisor: 9, rung: 1 };
         let validation = Scores::new([("nll", Some(0.1 + 0.2))]);
         let measured = Measured { validation, best_epoch: 2, epochs: 3, seconds: 0.5, failed: None };
         let journal = Journal::open(home.path(), &search).unwrap();

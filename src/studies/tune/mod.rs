@@ -23,7 +23,7 @@ use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::stop::Stop;
 use journal::Journal;
-use search::{Criterion, Found, Job, Measured, search};
+use search::{Criterion, Found, Job, Measured, Round, search};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub struct Tuning<'a, D: Device<Real = f32>> {
     /// All settings.
     pub trials: Vec<Trial>,
     /// Runs whose mean settings are compared by.
-    pub groups: Vec<Vec<RunName>>,
+    pub groups: Vec<Vec<Round>>,
     /// The rounds.
     pub rungs: Vec<Rung>,
     /// What settings are compared by.
@@ -87,6 +87,10 @@ pub struct Request<'a> {
     pub space: &'a Space,
     /// Settings to try, the starting ones included.
     pub trials: usize,
+    /// Of a cross-validation: how many parts of its data a fold chooses by, each validating once.
+    pub inner: usize,
+    /// Rounds at most; one trains all settings in full.
+    pub rungs: usize,
     /// `loss`, or another score.
     pub metric: &'a str,
     /// Where results are kept.
@@ -119,7 +123,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         stop: &'a Stop,
         listener: &'a dyn Listener,
     ) -> Result<Tuning<'a, D>> {
-        let Request { base, space, trials: count, metric, directory } = *request;
+        let Request { base, space, trials: count, inner, rungs, metric, directory } = *request;
         space.check(base, whole)?;
         let names = crate::session::Session { device, config: base, stop }.names();
         let first = Prepared::new(whole, base, names[0])?;
@@ -142,16 +146,25 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             Some(&second) => prepare(whole, base, second)?.0.split != first.dataset.split,
             None => false,
         };
-        let groups = match own_splits {
-            true => names.iter().map(|&name| vec![name]).collect(),
-            false => vec![names],
+        let most = base.run.folds.saturating_sub(1);
+        if inner > 1 && inner > most {
+            return Err(Error::Config(format!(
+                "a choice by {inner} validation parts needs a cross-validation of at least {} folds; it has {}",
+                inner + 1,
+                base.run.folds
+            )));
+        }
+        let rounds = |&name: &RunName| (1..=inner.max(1)).map(move |valid| Round { name, valid });
+        let groups: Vec<Vec<Round>> = match own_splits {
+            true => names.iter().map(|name| rounds(name).collect()).collect(),
+            false => vec![names.iter().flat_map(rounds).collect()],
         };
         let trials = space.trials(base, count.max(1), base.run.seed)?;
         let small = trials.iter().all(|trial| {
             let run = Prepared::of(first.dataset.clone(), None, &trial.config, first.name);
             run.is_ok_and(|run| is_small(device, &run, &trial.config))
         });
-        let rungs = schedule(trials.len(), groups.iter().map(Vec::len).max().unwrap_or(1));
+        let rungs = schedule(trials.len(), groups.iter().map(Vec::len).max().unwrap_or(1), rungs);
         let journal = Journal::open(directory, &description(whole, request))?;
         let directory = directory.to_path_buf();
         let objective = first.objective;
@@ -200,7 +213,9 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             false => Vec::new(),
         };
         let chosen: Vec<(usize, RunName)> = (self.groups.iter().zip(&found.winners))
-            .flat_map(|(names, &trial)| names.iter().map(move |&name| (trial, name)))
+            .flat_map(|(rounds, &trial)| {
+                rounds.iter().filter(|round| round.valid == 1).map(move |round| (trial, round.name))
+            })
             .collect();
         let find = |&(trial, name): &(usize, RunName)| {
             let same = |known: &&Evaluated| (known.trial, known.seed, known.fold) == (trial, name.seed, name.fold);
@@ -210,7 +225,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         self.listener.round(self.rungs.len() + 2, chosen.len(), chosen.len() - missing.len());
         let evaluated = self.side_by_side(missing.len(), &|at| {
             let (trial, name) = missing[at];
-            let job = Job { trial, name, divisor: 1, rung: self.rungs.len() + 2 };
+            let job = Job { trial, round: Round { name, valid: 1 }, divisor: 1, rung: self.rungs.len() + 2 };
             let (measured, test) = self.train(&job, true)?;
             self.listener.run(&job, &measured);
             Ok(Evaluated { trial, seed: name.seed, fold: name.fold, test: test.unwrap_or_default() })
@@ -268,6 +283,11 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
     fn train(&self, job: &Job, test: bool) -> Result<(Measured, Option<Scores>)> {
         let mut config = self.trials[job.trial].config.clone();
         config.train.epochs = config.train.epochs.div_ceil(job.divisor);
+        let Round { mut name, valid } = job.round;
+        if let (Some(fold), 2..) = (name.fold, valid) {
+            config.data.split = format!("folds:{}/{fold}/{valid}", config.run.folds);
+            (config.run.folds, name.fold) = (0, None);
+        }
         let start = Instant::now();
         let failed = |why: Error| Measured {
             validation: Scores::default(),
@@ -276,7 +296,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             seconds: start.elapsed().as_secs_f64(),
             failed: Some(why.to_string()),
         };
-        let prepared = Prepared::new(self.whole, &config, job.name)
+        let prepared = Prepared::new(self.whole, &config, name)
             .and_then(|run| run.memory(self.device, &config).check(self.device).map(|_| run));
         let run = match prepared {
             Ok(run) => run,
@@ -327,6 +347,8 @@ fn description(whole: &Dataset, request: &Request<'_>) -> Value {
         "settings": base,
         "space": request.space.to_toml(),
         "trials": request.trials,
+        "inner": request.inner,
+        "rungs": request.rungs,
         "metric": request.metric,
     })
 }

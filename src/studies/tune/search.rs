@@ -1,8 +1,8 @@
 //! Which trainings there are, and which settings they choose. Knows validation scores alone.
 //!
-//! Runs that share a split are a group, and settings are compared by their mean over the group. In a cross-validation
-//! every run is a group of its own: the validation part of one fold is the test part of another, so what a fold drops
-//! or chooses may depend on its own validation part only. Over all groups there is one more choice, of the settings to
+//! Runs that share their test units are a group, and settings are compared by their mean over the group. In a
+//! cross-validation every fold is a group of its own, with one or several validation parts, none of them its test part:
+//! the validation part of one fold is the test part of another, so what a fold drops or chooses may depend on its own only. Over all groups there is one more choice, of the settings to
 //! write down; no test score is taken of it.
 
 use super::halving::{Merit, Rung, Standing, halve, kept, sort};
@@ -11,13 +11,22 @@ use crate::train::RunName;
 use harmonia_graph::error::Result;
 use std::collections::HashMap;
 
+/// A run, and which part of its data validates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Seed and fold.
+    pub name: RunName,
+    /// How much further on than the fold that tests the one is that validates, from 1; 1 without folds.
+    pub valid: usize,
+}
+
 /// One training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Number of the trial.
     pub trial: usize,
-    /// Seed and fold.
-    pub name: RunName,
+    /// What it is trained on.
+    pub round: Round,
     /// Epochs are divided by this.
     pub divisor: usize,
     /// In which rung, counted from 1; after the last rung, the comparison over all runs.
@@ -93,7 +102,7 @@ pub type Train<'a> = dyn FnMut(&[Job]) -> Result<Vec<Measured>> + 'a;
 /// Those of `train`.
 pub fn search(
     trials: usize,
-    groups: &[Vec<RunName>],
+    groups: &[Vec<Round>],
     rungs: &[Rung],
     criterion: Criterion,
     train: &mut Train<'_>,
@@ -121,24 +130,24 @@ pub fn search(
 
 /// Trains a rung; in each group, its trials best first.
 fn stand(
-    groups: &[Vec<RunName>],
+    groups: &[Vec<Round>],
     alive: &[Vec<usize>],
     rung: Rung,
     number: usize,
     criterion: Criterion,
     train: &mut Train<'_>,
 ) -> Result<Vec<Vec<Standing>>> {
-    let names = |group: usize| groups[group].iter().take(rung.runs);
+    let rounds = |group: usize| groups[group].iter().take(rung.runs);
     let mut jobs = Vec::new();
     for (group, trials) in alive.iter().enumerate() {
-        let job = |trial, &name| Job { trial, name, divisor: rung.divisor, rung: number };
-        jobs.extend(trials.iter().flat_map(|&trial| names(group).map(move |name| job(trial, name))));
+        let job = |trial, &round| Job { trial, round, divisor: rung.divisor, rung: number };
+        jobs.extend(trials.iter().flat_map(|&trial| rounds(group).map(move |round| job(trial, round))));
     }
     let measured = train(&jobs)?;
     let mut merits = measured.iter().map(|measured| criterion.merit(measured));
     let mut standings = Vec::new();
     for (group, trials) in alive.iter().enumerate() {
-        let runs = names(group).count();
+        let runs = rounds(group).count();
         let mut these: Vec<Standing> = (trials.iter())
             .map(|&trial| (trial, Merit::mean(&merits.by_ref().take(runs).collect::<Vec<_>>())))
             .collect();
@@ -151,7 +160,7 @@ fn stand(
 /// The settings with the best places, and the starting ones, in full on all runs.
 fn compare(
     trials: usize,
-    groups: &[Vec<RunName>],
+    groups: &[Vec<Round>],
     rankings: &[Vec<usize>],
     rungs: &[Rung],
     criterion: Criterion,
@@ -164,12 +173,12 @@ fn compare(
     if !order.contains(&0) {
         order.push(0);
     }
-    let names: Vec<RunName> = groups.concat();
-    let job = |trial, &name| Job { trial, name, divisor: 1, rung: rungs.len() + 1 };
-    let jobs: Vec<Job> = order.iter().flat_map(|&trial| names.iter().map(move |name| job(trial, name))).collect();
+    let rounds: Vec<Round> = groups.concat();
+    let job = |trial, &round| Job { trial, round, divisor: 1, rung: rungs.len() + 1 };
+    let jobs: Vec<Job> = order.iter().flat_map(|&trial| rounds.iter().map(move |round| job(trial, round))).collect();
     let measured = train(&jobs)?;
     let mut by_trial: HashMap<usize, Vec<Measured>> =
-        order.iter().copied().zip(measured.chunks(names.len()).map(<[_]>::to_vec)).collect();
+        order.iter().copied().zip(measured.chunks(rounds.len()).map(<[_]>::to_vec)).collect();
     let merit = |runs: &[Measured]| Merit::mean(&runs.iter().map(|run| criterion.merit(run)).collect::<Vec<_>>());
     let mut standings: Vec<Standing> = by_trial.iter().map(|(&trial, runs)| (trial, merit(runs))).collect();
     sort(&mut standings);
@@ -197,8 +206,8 @@ mod tests {
     use super::*;
     use crate::studies::tune::halving::schedule;
 
-    fn folds(count: usize) -> Vec<Vec<RunName>> {
-        (0..count).map(|fold| vec![RunName { seed: 0, fold: Some(fold) }]).collect()
+    fn folds(count: usize) -> Vec<Vec<Round>> {
+        (0..count).map(|fold| vec![Round { name: RunName { seed: 0, fold: Some(fold) }, valid: 1 }]).collect()
     }
 
     fn measured(nll: f64) -> Measured {
@@ -207,10 +216,10 @@ mod tests {
         Measured { validation, best_epoch: 1, epochs: 1, seconds: 0.0, failed }
     }
 
-    fn found(trials: usize, groups: &[Vec<RunName>], nll: &dyn Fn(&Job) -> f64) -> (Found, Vec<Job>) {
+    fn found(trials: usize, groups: &[Vec<Round>], nll: &dyn Fn(&Job) -> f64) -> (Found, Vec<Job>) {
         let mut all = Vec::new();
         let criterion = Criterion::new(Objective::Softmax, "loss");
-        let rungs = schedule(trials, groups[0].len());
+        let rungs = schedule(trials, groups[0].len(), 3);
         let found = search(trials, groups, &rungs, criterion, &mut |jobs: &[Job]| {
             all.extend_from_slice(jobs);
             Ok(jobs.iter().map(|job| measured(nll(job))).collect())
@@ -221,7 +230,7 @@ mod tests {
     /// Validation loss of trials in three folds. Over all folds trial 1 is best by far, but in fold 2 trial 2 is: whoever
     /// looks at other folds takes trial 1 there.
     fn leaky(job: &Job) -> f64 {
-        match (job.trial, job.name.fold) {
+        match (job.trial, job.round.name.fold) {
             (1, Some(2)) => 0.6,
             (1, _) => 0.1,
             (2, Some(2)) => 0.5,
@@ -243,17 +252,18 @@ mod tests {
     #[test]
     fn what_a_fold_trains_and_chooses_does_not_depend_on_other_folds() {
         let hash = |job: &Job, salt: u64| {
-            let mixed = (job.trial as u64 * 31 + job.name.fold.unwrap_or(0) as u64 * 17 + job.divisor as u64 + salt)
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mixed =
+                (job.trial as u64 * 31 + job.round.name.fold.unwrap_or(0) as u64 * 17 + job.divisor as u64 + salt)
+                    .wrapping_mul(0x9E37_79B9_7F4A_7C15);
             (mixed >> 11) as f64 / (1u64 << 53) as f64
         };
         for fold in 0..4 {
-            let own = |job: &Job, salt| hash(job, if job.name.fold == Some(fold) { 0 } else { salt });
+            let own = |job: &Job, salt| hash(job, if job.round.name.fold == Some(fold) { 0 } else { salt });
             let (first, first_jobs) = found(27, &folds(4), &|job| own(job, 1));
             let (second, second_jobs) = found(27, &folds(4), &|job| own(job, 2));
             assert_eq!(first.winners[fold], second.winners[fold]);
             let of_fold = |jobs: &[Job]| {
-                let rungs = jobs.iter().filter(|job| job.rung <= 3 && job.name.fold == Some(fold));
+                let rungs = jobs.iter().filter(|job| job.rung <= 3 && job.round.name.fold == Some(fold));
                 rungs.copied().collect::<Vec<_>>()
             };
             assert_eq!(of_fold(&first_jobs), of_fold(&second_jobs));
@@ -263,7 +273,7 @@ mod tests {
     #[test]
     fn the_comparison_over_all_folds_does_not_enter_the_choice_of_a_fold() {
         // Trial 1 drops out of fold 2 on a short budget; in full it would be best there too.
-        let nll = |job: &Job| match (job.trial, job.name.fold, job.divisor) {
+        let nll = |job: &Job| match (job.trial, job.round.name.fold, job.divisor) {
             (1, Some(2), 1) => 0.0,
             (1, Some(2), _) => 9.0,
             (1, ..) => 0.1,
@@ -271,14 +281,14 @@ mod tests {
             (trial, fold, _) => 1.0 + 0.01 * ((trial + 9 * fold.unwrap_or(0)) % 27) as f64,
         };
         let (found, jobs) = found(27, &folds(3), &nll);
-        assert!(jobs.iter().any(|job| (job.trial, job.name.fold, job.divisor, job.rung) == (1, Some(2), 1, 4)));
+        assert!(jobs.iter().any(|job| (job.trial, job.round.name.fold, job.divisor, job.rung) == (1, Some(2), 1, 4)));
         assert_eq!((found.winners, found.finalists[0].trial), (vec![1, 1, 9], 1));
     }
 
     #[test]
     fn seeds_of_one_split_choose_together_and_a_trial_that_diverged_is_last() {
-        let seeds = vec![(0..5).map(|seed| RunName { seed, fold: None }).collect::<Vec<_>>()];
-        let nll = |job: &Job| match (job.trial, job.name.seed) {
+        let seeds = vec![(0..5).map(|seed| Round { name: RunName { seed, fold: None }, valid: 1 }).collect::<Vec<_>>()];
+        let nll = |job: &Job| match (job.trial, job.round.name.seed) {
             (1, 4) => f64::NAN,
             (1, _) => 0.0,
             (trial, seed) => trial as f64 + seed as f64,

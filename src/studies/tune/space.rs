@@ -121,7 +121,8 @@ impl Space {
     /// # Errors
     /// No draw gives settings that can be together.
     pub fn trials(&self, base: &Config, count: usize, seed: u64) -> Result<Vec<Trial>> {
-        let settled: Table = self.entries.iter().filter_map(|(key, values)| Some((key.clone(), values.only()?))).collect();
+        let settled: Table =
+            self.entries.iter().filter_map(|(key, values)| Some((key.clone(), values.only()?))).collect();
         let config = with(base, settled.iter().map(|(key, value)| (key.as_str(), value.clone())))?;
         let mut trials = vec![Trial { number: 0, settings: settled, config }];
         let mut refused = None;

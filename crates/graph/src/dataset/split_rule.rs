@@ -18,12 +18,15 @@ pub enum SplitRule {
     Default,
     /// `own:3`: that one of several the dataset came with.
     Own(usize),
-    /// `folds:10/3`: round 3 of a tenfold cross-validation, classes spread evenly.
+    /// `folds:10/3`: round 3 of a tenfold cross-validation, classes spread evenly. `folds:10/3/2`: the same with the fold
+    /// after the next one to validate.
     Fold {
         /// Number of folds, at least 3: one tests, one validates.
         folds: usize,
         /// The one that tests, from 0.
         fold: usize,
+        /// How much further on the one is that validates, from 1.
+        valid: usize,
     },
     /// `per-class:20/500/1000`: 20 of each class, then 500 and 1000.
     PerClass {
@@ -54,10 +57,16 @@ impl SplitRule {
             None if text == "default" => Ok(SplitRule::Default),
             Some(("own", number)) => number.parse().map(SplitRule::Own).map_err(|_| wrong()),
             Some(("folds", numbers)) => {
-                let (folds, fold) = numbers.split_once('/').ok_or_else(wrong)?;
-                match (folds.parse(), fold.parse()) {
-                    (Ok(folds), Ok(fold)) if folds >= 3 && fold < folds => Ok(SplitRule::Fold { folds, fold }),
-                    _ => Err(wrong()),
+                let numbers: Vec<usize> =
+                    numbers.split('/').map(|n| n.parse().map_err(|_| wrong())).collect::<Result<_>>()?;
+                let (folds, fold, valid) = match numbers[..] {
+                    [folds, fold] => (folds, fold, 1),
+                    [folds, fold, valid] => (folds, fold, valid),
+                    _ => return Err(wrong()),
+                };
+                match folds >= 3 && fold < folds && (1..folds).contains(&valid) {
+                    true => Ok(SplitRule::Fold { folds, fold, valid }),
+                    false => Err(wrong()),
                 }
             }
             Some(("per-class", numbers)) => {
@@ -105,12 +114,12 @@ impl SplitRule {
             (SplitRule::Default, _) if !dataset.own_splits.is_empty() => {
                 dataset.own_splits[(seed % dataset.own_splits.len() as u64) as usize].clone()
             }
-            (SplitRule::Default, _) => fold_of(dataset, DEFAULT_FOLDS, 0, seed)?,
+            (SplitRule::Default, _) => fold_of(dataset, [DEFAULT_FOLDS, 0, 1], seed)?,
             (SplitRule::Own(number), _) => dataset.own_splits.get(number).cloned().ok_or_else(|| {
                 let count = dataset.own_splits.len();
                 Error::Config(format!("data.split is own:{number}; {} has {count} of its own, from 0", dataset.name))
             })?,
-            (SplitRule::Fold { folds, fold }, _) => fold_of(dataset, folds, fold, seed)?,
+            (SplitRule::Fold { folds, fold, valid }, _) => fold_of(dataset, [folds, fold, valid], seed)?,
             (SplitRule::PerClass { train, valid, test }, labels) => match labels.class_ids() {
                 Some(ids) => Split::per_class(&dataset.labelled_units(), ids, train, valid, test, seed)?,
                 None => {
@@ -125,7 +134,7 @@ impl SplitRule {
     }
 }
 
-fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Split> {
+fn fold_of(dataset: &Dataset, [folds, fold, valid]: [usize; 3], seed: u64) -> Result<Split> {
     let units = dataset.labelled_units();
     if units.len() < folds {
         return Err(Error::Data(format!(
@@ -136,7 +145,7 @@ fn fold_of(dataset: &Dataset, folds: usize, fold: usize, seed: u64) -> Result<Sp
     }
     let ids = dataset.labels.class_ids();
     let class = |unit: u32| ids.map_or(0, |ids| ids[unit as usize]);
-    Ok(Split::fold(&units, class, folds, fold, seed))
+    Ok(Split::fold(&units, class, folds, fold, valid, seed))
 }
 
 #[cfg(test)]
@@ -156,7 +165,9 @@ mod tests {
         );
         assert_eq!(SplitRule::parse("fractions:60/20/20").unwrap(), SplitRule::Fractions([60.0, 20.0, 20.0]));
         assert_eq!(SplitRule::parse("own:3").unwrap(), SplitRule::Own(3));
-        assert_eq!(SplitRule::parse("folds:10/9").unwrap(), SplitRule::Fold { folds: 10, fold: 9 });
+        assert_eq!(SplitRule::parse("folds:10/9").unwrap(), SplitRule::Fold { folds: 10, fold: 9, valid: 1 });
+        assert_eq!(SplitRule::parse("folds:10/9/3").unwrap(), SplitRule::Fold { folds: 10, fold: 9, valid: 3 });
+        assert!(SplitRule::parse("folds:10/9/0").is_err() && SplitRule::parse("folds:10/9/10").is_err());
         assert_eq!(SplitRule::parse("fractions:0.7/0.2/0.1").unwrap(), SplitRule::Fractions([0.7, 0.2, 0.1]));
         for (wrong, sum) in [("fractions:60/20/30", "110"), ("fractions:6/2/2", "10"), ("fractions:0.6/0.2/0", "0.8")] {
             let message = SplitRule::parse(wrong).unwrap_err().to_string();

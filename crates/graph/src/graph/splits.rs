@@ -77,9 +77,17 @@ impl Split {
         }
     }
 
-    /// One of `folds` rounds of a cross-validation: fold number `fold` tests, the next one validates, the others train.
+    /// One of `folds` rounds of a cross-validation: fold number `fold` tests, the one `valid` further on (1: the next)
+    /// validates, the others train.
     /// Every class (of `class`, where it is given) is spread evenly over the folds.
-    pub fn fold(units: &[u32], class: impl Fn(u32) -> u32, folds: usize, fold: usize, seed: u64) -> Split {
+    pub fn fold(
+        units: &[u32],
+        class: impl Fn(u32) -> u32,
+        folds: usize,
+        fold: usize,
+        valid: usize,
+        seed: u64,
+    ) -> Split {
         let mut order = shuffled(units, seed);
         // Dealing class by class without starting over keeps the folds of one size, too.
         order.sort_by_key(|&unit| class(unit));
@@ -87,7 +95,7 @@ impl Split {
         for (at, &unit) in order.iter().enumerate() {
             match at % folds {
                 dealt if dealt == fold => split.test.push(unit),
-                dealt if dealt == (fold + 1) % folds => split.valid.push(unit),
+                dealt if dealt == (fold + valid) % folds => split.valid.push(unit),
                 _ => split.train.push(unit),
             }
         }
@@ -165,7 +173,7 @@ mod tests {
     fn folds_test_every_unit_once_and_keep_the_classes_even() {
         let units: Vec<u32> = (0..188).collect();
         let class = |unit: u32| u32::from(unit < 63);
-        let folds: Vec<Split> = (0..10).map(|fold| Split::fold(&units, class, 10, fold, 7)).collect();
+        let folds: Vec<Split> = (0..10).map(|fold| Split::fold(&units, class, 10, fold, 1, 7)).collect();
         let mut tested: Vec<u32> = folds.iter().flat_map(|split| split.test.clone()).collect();
         tested.sort_unstable();
         assert_eq!(tested, units);
@@ -176,7 +184,7 @@ mod tests {
             assert!((18..=19).contains(&split.test.len()) && (6..=7).contains(&ones), "{fold}: {ones}");
             assert_eq!(split.valid, folds[(fold + 1) % 10].test);
         }
-        assert_ne!(folds[0], Split::fold(&units, class, 10, 0, 8));
+        assert_ne!(folds[0], Split::fold(&units, class, 10, 0, 1, 8));
     }
 
     #[test]
