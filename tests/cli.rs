@@ -177,8 +177,11 @@ fn missing_files_are_named_with_what_to_do() {
     std::fs::create_dir(scratch.path("empty")).unwrap();
     for (arguments, expected) in [
         (&["--config", "none.toml"][..], &["none.toml", "cannot read"][..]),
-        (&["--dataset", "cora"], &["cora", "--yes", "ind.cora.allx", "harmonia/Cora/raw"]),
-        (&["--dataset", "cora", "--offline", "--data-dir", "empty"], &["--offline", "empty", "ind.cora.allx", "http"]),
+        (&["--dataset", "cora"], &["cora", "hint: try --yes\n", "ind.cora.allx", "harmonia/Cora/raw"]),
+        (
+            &["--dataset", "cora", "--offline", "--data-dir", "empty"],
+            &["hint: try without --offline\n", "empty", "ind.cora.allx", "http"],
+        ),
         (&["--dataset", "empty"], &["empty", "not a store", "meta.json"]),
         (&["--dataset", "tolokers", "--data-dir", "none"], &["tolokers.npz", "none", "--yes"]),
     ] {
@@ -440,7 +443,7 @@ fn a_device_that_is_not_there_is_said_and_auto_goes_on_without() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.starts_with("error: no ") && message.contains("set run.device = cpu"), "{message}");
-    assert!(message.ends_with("hint: set it with --device cpu\n"), "{message}");
+    assert!(message.ends_with("hint: try --device cpu\n"), "{message}");
     assert!(scratch.entries().is_empty());
 
     // Nobody asked for a GPU; who asks why is told.
@@ -475,7 +478,7 @@ fn half_states_train_on_the_cpu_and_are_refused_on_directed_graphs() {
     assert_eq!(output.status.code(), Some(2), "{message}");
     // The library names the setting, the command line how to set it.
     assert!(message.contains("set engine.states = bf16\n"), "{message}");
-    assert!(message.ends_with("hint: set it with --set engine.states=bf16\n"), "{message}");
+    assert!(message.ends_with("hint: try --set engine.states=bf16\n"), "{message}");
 }
 
 #[test]

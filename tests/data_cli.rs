@@ -162,7 +162,7 @@ fn typos_are_refused_with_a_suggestion() {
         ),
         (
             &["data", "convert", "own", "--format", "table", "--out", "s", "--column", "source=form"],
-            &["edges.csv", "`form`", "did you mean `from`"],
+            &["edges.csv", "`form`", "did you mean `from`", "hint: try --column source=NAME\n"],
         ),
         (
             &["data", "convert", "own", "--format", "tudataset", "--directed", "--out", "s"],
@@ -171,12 +171,67 @@ fn typos_are_refused_with_a_suggestion() {
         (&["data", "generate", "--like", "ogbn-product", "--out", "s"], &["did you mean `ogbn-products`"]),
         (&["data", "generate", "--like", "cora", "--scale", "-1", "--out", "s"], &["scale"]),
         (&["data", "generate", "--like", "cora", "--out", "taken"], &["taken", "already exists"]),
-        (&["data", "fetch", "cora", "--mirror", "ftp://x", "--yes"], &["ftp://x", "http"]),
+        (&["data", "fetch", "cora", "--mirror", "ftp://x", "--yes"], &["ftp://x", "http", "hint: try --mirror URL\n"]),
     ] {
         scratch.refused("harmonia", arguments, expected);
     }
-    scratch.refused("harmonia-train", &["--dataset", "file.txt"], &["file.txt", "harmonia data convert"]);
+    scratch.refused("harmonia-train", &["--dataset", "file.txt"], &["file.txt", "hint: try harmonia data convert\n"]);
     scratch.refused("harmonia-train", &["--normalise", "rows"], &["normalise", "row"]);
+}
+
+/// The library proposes options; below its message stands the flag of the command that was given.
+#[test]
+fn what_a_message_proposes_is_shown_as_a_flag() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("own")).unwrap();
+    let convert = |nodes: &str, edges: &str, hint: &str| {
+        scratch.write("own/nodes.csv", nodes);
+        scratch.write("own/edges.csv", edges);
+        let arguments = ["data", "convert", "own", "--format", "table", "--out", "s"];
+        scratch.refused("harmonia", &arguments, &[&format!("\nhint: try {hint}\n")]);
+    };
+    let nodes = "x,label\n1,0\n2,1\n3,1\n";
+    convert(nodes, "source,target,when\n0,1,7\n", "--ignore NAME");
+    convert(nodes, "source,target,src\n0,1,1\n", "--ignore NAME");
+    convert(nodes, "sorce,target\n0,1\n", "--column source=sorce");
+    convert(nodes, "source,tar get\n0,1\n", "--column target='tar get'");
+    convert(nodes, "a,b\n0,1\n", "--column source=NAME");
+    convert(nodes, "source,target,weight\n0,1,2\n1,0,2\n1,2,3\n2,1,3\n0,2,5\n", "--directed");
+    convert("x,label\n1,0.5\n2,1.5\n3,1\n", "source,target\n0,1\n", "--regression");
+    scratch.write("own/labels.csv", "id,label,when\n0,0,7\n1,1,7\n2,1,7\n");
+    convert("x\n1\n2\n3\n", "source,target\n0,1\n", "--ignore NAME");
+
+    std::fs::create_dir(scratch.path("sets")).unwrap();
+    scratch.write("sets/A_A.txt", "1, 2\n");
+    scratch.write("sets/B_A.txt", "1, 2\n");
+    for (table, format, hint) in [
+        ("structure,label\nCCO,1\n", "smiles", "--smiles-column NAME"),
+        ("smiles,taste\nCCO,1\n", "smiles", "--label-column NAME"),
+        ("smiles,label\nCCO,1.5\nCCN,2\n", "smiles", "--label-column NAME"),
+        ("", "tudataset", "--name NAME"),
+    ] {
+        scratch.write("molecules.csv", table);
+        let input = if format == "smiles" { "molecules.csv" } else { "sets" };
+        let arguments = ["data", "convert", input, "--format", format, "--out", "s"];
+        scratch.refused("harmonia", &arguments, &[&format!("hint: try {hint}\n")]);
+    }
+
+    // Whatever the command: all that read datasets know where they are.
+    for (binary, arguments) in [
+        ("harmonia-train", &["--dataset", "cora"][..]),
+        ("harmonia", &["data", "fetch", "cora"]),
+        ("harmonia", &["data", "list"]),
+        ("harmonia", &["diagnose", "cora"]),
+    ] {
+        let mut command = scratch.command(binary, arguments);
+        for variable in ["HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"] {
+            command.env_remove(variable);
+        }
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("set data.dir = DIR") && message.ends_with("hint: try --data-dir DIR\n"), "{message}");
+    }
 }
 
 #[test]
@@ -308,7 +363,11 @@ fn only_what_this_program_converted_is_made_anew() {
     let place = scratch.path("data/MUTAG/store");
     harmonia::store::write(&program::small_dataset(), &place).unwrap();
     let train = ["--dataset", "mutag", "--data-dir", "data", "--offline", "--epochs", "1"];
-    scratch.refused("harmonia-train", &train, &["data/MUTAG/store", "in the way", "--dataset"]);
+    scratch.refused(
+        "harmonia-train",
+        &train,
+        &["data/MUTAG/store", "in the way", "hint: try --dataset data/MUTAG/store\n"],
+    );
     assert_eq!(harmonia::store::read(&place).unwrap().name, "ring");
     std::fs::remove_dir_all(&place).unwrap();
     std::fs::create_dir(&place).unwrap();

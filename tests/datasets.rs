@@ -396,7 +396,11 @@ fn igb_layouts_convert_from_a_directory_and_from_a_tar() {
     let place = scratch.path("data/IGB-Small/raw/igb_homogeneous_small.tar.gz");
     std::fs::rename(scratch.path("igb_homogeneous_small.tar.gz"), &place).unwrap();
     let by_name = ["data", "info", "igb-small", "--data-dir", "data", "--json", "--offline"];
-    scratch.refused("harmonia", &by_name, &["igb_homogeneous_small.tar.gz", "MD5", "harmonia data convert"]);
+    scratch.refused(
+        "harmonia",
+        &by_name,
+        &["igb_homogeneous_small.tar.gz", "MD5", "hint: try harmonia data fetch igb-small or harmonia data convert\n"],
+    );
     std::fs::remove_dir_all(scratch.path("data")).unwrap();
     std::fs::create_dir_all(scratch.path("data")).unwrap();
     std::fs::rename(scratch.path("igb"), scratch.path("data/IGB-Small")).unwrap();

@@ -74,6 +74,20 @@ fn the_engine_knows_neither_formats_nor_commands() {
     }
 }
 
+/// They propose settings and options; `src/cli/hint.rs` says how these are typed.
+#[test]
+fn the_crates_below_name_no_flags_and_no_commands() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (path, text) in ["crates/graph/src", "crates/data/src"].iter().flat_map(|source| sources(&root.join(source))) {
+        let flag =
+            text.match_indices("--").find(|(at, _)| text[at + 2..].starts_with(|c: char| c.is_ascii_lowercase()));
+        let command = text.match_indices("harmonia data ").next();
+        if let Some((at, _)) = flag.or(command) {
+            panic!("{}: {}", path.display(), text[at..].lines().next().unwrap());
+        }
+    }
+}
+
 #[test]
 fn the_library_alone_brings_no_formats_and_no_commands() {
     let tree = |more: &[&str]| {

@@ -68,7 +68,7 @@ fn a_truncated_or_missing_file_is_named() {
     };
     let tx = std::fs::read(copy.join("ind.cora.tx")).unwrap();
     std::fs::write(copy.join("ind.cora.tx"), &tx[..tx.len() / 2]).unwrap();
-    refused(&["ind.cora.tx", "SHA-256", "harmonia data fetch cora"], &["ind.cora.tx", "pickle"]);
+    refused(&["ind.cora.tx", "SHA-256", "hint: try harmonia data fetch cora"], &["ind.cora.tx", "pickle"]);
     std::fs::write(copy.join("ind.cora.tx"), tx).unwrap();
     std::fs::write(copy.join("ind.cora.test.index"), "12\nabc\n").unwrap();
     refused(&["ind.cora.test.index", "SHA-256"], &["ind.cora.test.index", "line 2", "abc"]);

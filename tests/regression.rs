@@ -147,7 +147,11 @@ fn a_table_of_numbers_is_fitted_and_a_word_among_them_is_refused() {
     scratch.write("t/nodes.csv", format!("id,size,label\n{nodes}"));
     let edges: String = (0..39).map(|i| format!("n{i},n{}\n", i + 1)).collect();
     scratch.write("t/edges.csv", format!("source,target\n{edges}"));
-    scratch.refused("harmonia", &["data", "convert", "t", "--format", "table", "--out", "s"], &["--regression"]);
+    scratch.refused(
+        "harmonia",
+        &["data", "convert", "t", "--format", "table", "--out", "s"],
+        &["hint: try --regression\n"],
+    );
     let said = scratch.harmonia_ok(&["data", "convert", "t", "--format", "table", "--regression", "--out", "s"]);
     assert!(said.contains("1 target"), "{said}");
     let dataset = store::read(&scratch.path("s")).unwrap();

@@ -29,7 +29,7 @@ mod voice;
 mod watch;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, Parser, Subcommand};
 use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
 use voice::VoiceFlags;
@@ -105,24 +105,15 @@ enum Command {
 
 /// The `harmonia-train` binary.
 pub fn harmonia_train() -> ExitCode {
-    let TrainCommand { arguments, voice } = parsed();
+    let (TrainCommand { arguments, voice }, flags) = parsed();
     voice.apply();
-    exit(train::run(arguments), true)
+    exit(train::run(arguments), &flags)
 }
 
 /// The `harmonia` binary.
 pub fn harmonia() -> ExitCode {
-    let HarmoniaCommand { command, voice } = parsed();
+    let (HarmoniaCommand { command, voice }, flags) = parsed();
     voice.apply();
-    let settable = matches!(
-        command,
-        Command::Train(_)
-            | Command::Gradients(_)
-            | Command::Init(_)
-            | Command::Tune(_)
-            | Command::Diagnose(_)
-            | Command::Bench(_)
-    );
     let result = match command {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
@@ -141,12 +132,19 @@ pub fn harmonia() -> ExitCode {
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
     };
-    exit(result, settable)
+    exit(result, &flags)
 }
 
-/// The command line; help, the version and bad usage end here.
-fn parsed<C: Parser>() -> C {
-    C::try_parse().unwrap_or_else(|error| {
+/// The command line, and the flags of the command that it gives; help, the version and bad usage end here.
+fn parsed<C: Parser>() -> (C, Vec<String>) {
+    let read = || {
+        let mut command = C::command();
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let flags = flags(given(&command, &matches)).collect();
+        let arguments = C::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
+        Ok((arguments, flags))
+    };
+    read().unwrap_or_else(|error: clap::Error| {
         // Both flags give this; -V is one line.
         if error.kind() == ErrorKind::DisplayVersion && std::env::args_os().any(|word| word == "--version") {
             let failed = say(&version::long(C::command().get_name())).is_err();
@@ -154,6 +152,17 @@ fn parsed<C: Parser>() -> C {
         }
         error.exit()
     })
+}
+
+/// The command below all others that was given.
+fn given<'a>(command: &'a clap::Command, matches: &ArgMatches) -> &'a clap::Command {
+    let below = matches.subcommand().and_then(|(name, below)| Some((command.find_subcommand(name)?, below)));
+    below.map_or(command, |(command, matches)| given(command, matches))
+}
+
+/// Flags of a command.
+fn flags(command: &clap::Command) -> impl Iterator<Item = String> {
+    command.get_arguments().filter_map(|argument| argument.get_long()).map(|name| format!("--{name}"))
 }
 
 /// Prints on stdout. A reader that has gone away (`| head`) has what it wanted.
@@ -167,13 +176,13 @@ fn say(text: &str) -> Result<()> {
     }
 }
 
-fn exit(result: Result<()>, settable: bool) -> ExitCode {
+fn exit(result: Result<()>, flags: &[String]) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Display of our errors already holds the whole chain.
             voice::error(&error);
-            if let Some(hint) = hint::of(&error, settable) {
+            if let Some(hint) = hint::of(&error, flags) {
                 voice::hint(hint);
             }
             ExitCode::from(error.exit_code() as u8)

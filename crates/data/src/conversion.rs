@@ -131,7 +131,7 @@ pub(crate) fn write_floats(array: &mut ArrayWriter, values: &[f32], half: bool, 
     }
     let halves: Vec<f16> = values.iter().map(|&value| f16::from_f32(value)).collect();
     if let Some(at) = halves.iter().position(|value| !value.is_finite()) {
-        let message = format!("holds {}, beyond the range of half precision; convert without --f16", values[at]);
+        let message = format!("holds {}, beyond the range of half precision: set half = false", values[at]);
         return Err(Error::file(origin, message));
     }
     array.write(bytemuck::cast_slice(&halves))

@@ -56,7 +56,7 @@ macro_rules! formats {
             /// Every format.
             pub const ALL: &[Format] = &[$(Format::$format),*];
 
-            /// As on the command line.
+            /// As people write it.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Format::$format => $name,)*

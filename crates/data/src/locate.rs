@@ -21,8 +21,8 @@ pub struct Raw {
     pub files: Vec<PathBuf>,
 }
 
-/// The directory of raw files: `explicit` (`--data-dir`), else `HARMONIA_DATA`, else `harmonia` in the cache directory
-/// of the platform. It need not exist.
+/// The directory of raw files: `explicit`, else `HARMONIA_DATA`, else `harmonia` in the cache directory of the
+/// platform. It need not exist.
 ///
 /// # Errors
 /// Nothing says where it should be: no home directory. Or it is a file.
@@ -47,7 +47,7 @@ fn directory_by(
     cache_by(platform, variable).ok_or_else(|| {
         let asked = if matches!(platform, Platform::Windows) { "LOCALAPPDATA" } else { "HOME" };
         Error::Config(format!(
-            "no directory for datasets: {asked} is not set; give one with --data-dir DIR or {DATA_VARIABLE}=DIR"
+            "no directory for datasets, because {asked} is not set: set data.dir = DIR, or the variable {DATA_VARIABLE}"
         ))
     })
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_wins_over_the_variable_and_that_over_the_cache() {
+    fn what_is_given_wins_over_the_variable_and_that_over_the_cache() {
         let all = [("HARMONIA_DATA", "/data"), ("XDG_CACHE_HOME", "/xdg"), ("HOME", "/people/a")];
         let unix = |explicit, skipped: usize| directory_of(explicit, Platform::Unix, &all[skipped..]).unwrap();
         assert_eq!(unix(Some("here"), 0), Path::new("here"));
@@ -141,7 +141,7 @@ mod tests {
         let windows = directory_of(None, Platform::Windows, &[("LOCALAPPDATA", "local")]).unwrap();
         assert_eq!(windows, Path::new("local").join("harmonia"));
         let message = directory_of(None, Platform::Windows, &home).unwrap_err().to_string();
-        assert!(message.contains("LOCALAPPDATA is not set") && message.contains("--data-dir"), "{message}");
+        assert!(message.contains("LOCALAPPDATA is not set") && message.contains("set data.dir = DIR"), "{message}");
     }
 
     #[test]

@@ -33,10 +33,7 @@ pub fn is_store(dataset: &str) -> bool {
 fn unknown(given: &str) -> Error {
     let names = || [SYNTHETIC].into_iter().chain(catalogue::ALL.iter().map(|entry| entry.name));
     if Path::new(given).is_file() {
-        return Error::file(
-            Path::new(given),
-            "is a file; make a store of it with harmonia data convert, then give its directory",
-        );
+        return Error::file(Path::new(given), "is a file; convert it to a store, then give its directory");
     }
     Error::Config(format!(
         "there is no dataset and no directory `{given}`{}\nknown datasets: {}; or give the path of a store directory",

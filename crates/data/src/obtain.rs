@@ -84,8 +84,11 @@ impl Replaced {
             return Ok(Replaced { target: target.to_path_buf(), aside: None });
         }
         if !store::is_conversion(target) {
-            let message = "is in the way of a converted dataset, and is not one that this program made of raw files; move it \
-                           away, or train on it with --dataset and its path";
+            let message = format!(
+                "is in the way of a converted dataset, and is not one that this program made of raw files; move it away, or \
+                 set data.dataset = `{}`",
+                target.display()
+            );
             return Err(Error::file(target, message));
         }
         let aside = target.with_extension("old");
@@ -141,8 +144,8 @@ pub fn verify_raw(entry: &Entry, directory: &Path, stop: &Stop) -> Result<Vec<do
     for file in &files {
         if let FileCheck::Differs { what, expected, found } = &file.verdict {
             let message = format!(
-                "is not the file that was published: its {what} is {found}, expected {expected}; remove it, then: harmonia \
-                 data fetch {} (or use it all the same, with harmonia data convert)",
+                "is not the file that was published: its {what} is {found}, expected {expected}; remove it and fetch \
+                 dataset {}, or convert it to a store all the same",
                 entry.name
             );
             return Err(Error::file(&file.path, message));
@@ -254,10 +257,7 @@ fn writable_place(entry: &Entry, directory: &Path, raw: &Raw) -> Result<PathBuf>
         std::fs::create_dir_all(folder).is_ok() && tempfile::tempfile_in(folder).is_ok()
     };
     places.iter().find(writable).cloned().ok_or_else(|| {
-        Error::file(
-            directory,
-            "cannot be written, nor can the user's cache directory; give another one with --data-dir",
-        )
+        Error::file(directory, "cannot be written, nor can the user's cache directory: set data.dir = DIR")
     })
 }
 

@@ -5,7 +5,7 @@ use harmonia_graph::graph::Graph;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Everything `harmonia data info` shows.
+/// Everything there is to show of a dataset.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
     /// Nodes of all graphs.

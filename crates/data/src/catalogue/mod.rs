@@ -107,7 +107,7 @@ impl FileLayout {
 /// One known dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// As on the command line, in lower case.
+    /// As people ask for it, in lower case.
     pub name: &'static str,
     /// Folder of its files, as people write the name.
     pub folder: &'static str,

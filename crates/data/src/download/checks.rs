@@ -222,7 +222,7 @@ pub(super) fn record_path(path: &Path) -> PathBuf {
     super::partial::beside(path, ".sha256")
 }
 
-/// Records a checksum in the form that `sha256sum --check` reads.
+/// Records a checksum in the form that `sha256sum -c` reads.
 pub(super) fn write_record(record: &Path, name: &str, sha256: &str) -> Result<()> {
     files::write_atomic(record, format!("{sha256}  {name}\n").as_bytes())
 }

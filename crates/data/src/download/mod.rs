@@ -62,7 +62,7 @@ pub struct Transfer<'a> {
 /// dataset is present in any layout. The caller has asked ([`consent`]).
 ///
 /// # Errors
-/// `--offline`, a wrong `--mirror`, a transfer that failed after retries, a wrong checksum, a directory that cannot be
+/// Offline access, a wrong mirror, a transfer that failed after retries, a wrong checksum, a directory that cannot be
 /// written or a full disk. The message lists every missing file with its address and its place.
 pub fn fetch(
     entry: &Entry,
@@ -167,11 +167,11 @@ fn fetch_file(fetch: &Fetch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Asks once whether to download what is missing; `true` means go on. Asks nothing when nothing is missing or the user
-/// said `--yes`.
+/// Asks once whether to download what is missing; `true` means go on. Asks nothing when nothing is missing or
+/// [`Access::yes`] is set.
 ///
 /// # Errors
-/// `--offline`; nobody to ask and no `--yes`; the terminal cannot be read or written.
+/// Offline access; nobody to ask and no [`Access::yes`]; the terminal cannot be read or written.
 pub fn consent(
     entry: &Entry,
     directory: &Path,
@@ -204,7 +204,7 @@ pub fn consent(
     );
     if !is_terminal {
         return Err(Error::Config(format!(
-            "{what}; not downloaded, because there is no terminal to ask on: allow it with --yes\n{}",
+            "{what}; not downloaded, because there is no terminal to ask on: to allow it set yes = true\n{}",
             by_hand(entry, directory)
         )));
     }
@@ -227,7 +227,7 @@ fn address(entry: &Entry, file: &RemoteFile, mirror: Option<&str>) -> String {
 fn checked_mirror(mirror: &str) -> Result<&str> {
     let refused = |why: &str| {
         let shown = without_password(mirror);
-        Error::Config(format!("--mirror {shown}: {why}; give an address such as https://example.org/datasets"))
+        Error::Config(format!("mirror {shown}: {why}; set mirror = URL, such as https://example.org/datasets"))
     };
     let uri: ureq::http::Uri = mirror.parse().map_err(|error| refused(&format!("not an address ({error})")))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
@@ -253,7 +253,7 @@ fn host(url: &str) -> String {
 
 fn offline(entry: &Entry, directory: &Path) -> Error {
     Error::Config(format!(
-        "{} is not in {}, and --offline forbids to download it\n{}",
+        "{} is not in {}, and nothing is downloaded offline (set offline = false)\n{}",
         entry.name,
         directory.display(),
         by_hand(entry, directory)
@@ -276,7 +276,7 @@ fn local_failure(fetch: &Fetch<'_>, action: &'static str, path: &Path, error: st
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space and give the same command again: it goes on where it stopped".to_string()
         }
-        _ => format!("give a directory that can be written with --data-dir DIR or {DATA_VARIABLE}=DIR"),
+        _ => format!("set data.dir = DIR, one that can be written, or the variable {DATA_VARIABLE}"),
     };
     let url = address(fetch.entry, fetch.file, fetch.mirror);
     let text = format!(

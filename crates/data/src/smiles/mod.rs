@@ -130,7 +130,7 @@ fn classes(path: &Path, molecules: &[(Molecule, f64)]) -> Result<(Labels, Vec<St
     if let Some(number) = distinct.iter().find(|label| label.fract() != 0.0) {
         let message = format!(
             "expected classes, found the label {number}; this program classifies, it does not fit numbers: sort them into \
-             classes first, or name another column with --label-column"
+             classes first, or name another column (set label_column = NAME)"
         );
         return Err(Error::file(path, message));
     }

@@ -37,8 +37,9 @@ pub(super) fn read(path: &Path, bytes: &[u8], columns: &SmilesColumns) -> Result
         return Err(Error::file(path, "line 1: expected a header, found an empty file"));
     }
     let header: Vec<String> = record.iter().map(|name| String::from_utf8_lossy(name).trim().to_string()).collect();
-    let smiles = column(path, &header, columns.smiles.as_deref(), &SMILES_COLUMNS, "SMILES strings")?;
-    let label = column(path, &header, columns.label.as_deref(), &LABEL_COLUMNS, "labels")?;
+    let smiles =
+        column(path, &header, columns.smiles.as_deref(), &SMILES_COLUMNS, ("SMILES strings", "smiles_column"))?;
+    let label = column(path, &header, columns.label.as_deref(), &LABEL_COLUMNS, ("labels", "label_column"))?;
     let mut lines = Lines { bytes, at: 0, line: 1 };
     while next(&mut record)? {
         let line = lines.of(record.position().map_or(0, |position| position.byte() as usize));
@@ -105,7 +106,14 @@ fn separator(path: &Path, bytes: &[u8]) -> u8 {
     }
 }
 
-fn column(path: &Path, header: &[String], given: Option<&str>, guesses: &[&str], what: &str) -> Result<usize> {
+/// Number of a column. `what`: what it holds, and the option that names it.
+fn column(
+    path: &Path,
+    header: &[String],
+    given: Option<&str>,
+    guesses: &[&str],
+    (what, option): (&str, &str),
+) -> Result<usize> {
     let position = match given {
         Some(name) => header.iter().position(|other| other == name),
         None => guesses.iter().find_map(|guess| header.iter().position(|other| other.eq_ignore_ascii_case(guess))),
@@ -116,7 +124,7 @@ fn column(path: &Path, header: &[String], given: Option<&str>, guesses: &[&str],
         let names = one_line(header.join(", "));
         Error::file(
             path,
-            format!("line 1: expected a column of {what}, {expected}; found {names}{near}; name it with --smiles-column or --label-column"),
+            format!("line 1: expected a column of {what}, {expected}; found {names}{near} (set {option} = NAME)"),
         )
     })
 }

@@ -41,7 +41,7 @@ impl Edges {
             if 2 * both > all {
                 return Err(Error::Data(format!(
                     "{both} of {all} weighted edges are listed both ways with the same weight, the others one way: list each \
-                     edge once, or each both ways, or convert with --directed"
+                     edge once, or each both ways, or keep directions (set directed = true)"
                 )));
             }
         }
@@ -209,7 +209,7 @@ fn table(path: &Path, columns: &Columns, index: &Index) -> Result<Table> {
     columns.check(path, &names, &[("source", Columns::is_source), ("target", Columns::is_target)])?;
     if let Some(extra) = names.iter().find(|name| !known(name) && !columns.is_ignored(name)) {
         let message = format!(
-            "column `{}`: expected source, target and perhaps weight{}; drop it, or leave it out with --ignore NAME",
+            "column `{}`: expected source, target and perhaps weight{}; drop it, or leave it out (set ignore = NAME)",
             shortened(extra),
             suggestion(extra, ["source", "target", "weight"])
         );

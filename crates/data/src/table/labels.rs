@@ -137,7 +137,7 @@ fn classes(
             }),
             _ => faults.add(|| {
                 format!(
-                    "{}: expected a class, found the number {}; to fit numbers convert with --regression, or sort them into \
+                    "{}: expected a class, found the number {}; to fit numbers set regression = true, or sort them into \
                      classes first",
                     at(),
                     key(row)

@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path, listing: Listing, columns: &Columns) -> Result<T
     columns.check(path, &names, &[])?;
     if let Some(extra) = names.iter().find(|name| !listing.has(columns, name) && !columns.is_ignored(name)) {
         let message = format!(
-            "column `{}`: expected {expected}{}; drop it, or leave it out with --ignore NAME",
+            "column `{}`: expected {expected}{}; drop it, or leave it out (set ignore = NAME)",
             shortened(extra),
             suggestion(extra, ["id", "graph", "label", "split"])
         );

@@ -207,7 +207,7 @@ impl Columns {
             let mut found = names.iter().filter(|name| is(self, name));
             if let (Some(first), Some(second)) = (found.next(), found.next()) {
                 let message = format!(
-                    "columns `{first}` and `{second}` both mean {meaning}; rename one, or leave one out with --ignore NAME"
+                    "columns `{first}` and `{second}` both mean {meaning}; rename one, or leave one out (set ignore = NAME)"
                 );
                 return Err(Error::file(path, message));
             }
@@ -226,16 +226,16 @@ impl Columns {
                 let message = match (given, close) {
                     (Some(given), _) => {
                         let close = suggestion(given, names.iter().map(String::as_str));
-                        format!("expected a column `{given}` (--column {meaning}={given}), found {shown}{close}")
+                        format!("expected a column `{given}`, found {shown}{close} (set column.{meaning} = NAME)")
                     }
                     (None, Some(name)) => {
                         let name = column::shortened(name);
                         format!(
-                            "expected a column `{meaning}`, found {shown}; rename `{name}`, or use --column {meaning}={name}"
+                            "expected a column `{meaning}`, found {shown}; rename `{name}`, or set column.{meaning} = `{name}`"
                         )
                     }
                     (None, None) => {
-                        format!("expected a column `{meaning}`, found {shown}; name it with --column {meaning}=NAME")
+                        format!("expected a column `{meaning}`, found {shown}; name it (set column.{meaning} = NAME)")
                     }
                 };
                 return Err(Error::file(path, message));

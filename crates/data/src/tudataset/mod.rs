@@ -109,7 +109,7 @@ fn set_name(archive: &Archive, wished: &str) -> Result<String> {
             Err(Error::file(archive.path(), "expected a TUDataset: <NAME>_A.txt, <NAME>_graph_indicator.txt, ..."))
         }
         (None, several) => {
-            let message = format!("holds several datasets ({}); choose one with --name", several.join(", "));
+            let message = format!("holds several datasets ({}); choose one (set name = NAME)", several.join(", "));
             Err(Error::file(archive.path(), message))
         }
     }

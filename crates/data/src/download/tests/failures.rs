@@ -21,7 +21,7 @@ fn offline_makes_no_connection_and_lists_every_file() {
     let error = fetch(cora, place.home.path(), &access, &Stop::new(), &|_| ()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     let message = error.to_string();
-    assert!(message.contains("--offline"), "{message}");
+    assert!(message.contains("set offline = false"), "{message}");
     for file in cora.files {
         let path = place.home.path().join("Cora").join("raw").join(file.file_name());
         assert!(message.contains(file.url) && message.contains(&format!("-> {}", path.display())), "{message}");
@@ -153,7 +153,7 @@ fn a_directory_that_cannot_be_made_is_named() {
     // Works for any user, root too: a file where a folder should be.
     std::fs::write(place.home.path().join("Toy"), b"").unwrap();
     let message = place.fetch_error(&plain(&server));
-    assert!(message.contains("cannot create directory") && message.contains("--data-dir"), "{message}");
+    assert!(message.contains("cannot create directory") && message.contains("set data.dir = DIR"), "{message}");
     assert_helps(&message, &server.address, &place);
     assert_eq!(server.requests().len(), 0);
 }
@@ -184,7 +184,12 @@ fn a_mirror_is_http_and_its_password_is_never_shown() {
         ["ftp://example.org", "file:///etc", "example.org", "https://", "/data", "", "http://a b/", "http://h/?x=1"]
     {
         let message = attempt(mirror);
-        assert!(message.starts_with("--mirror") && message.contains("https://example.org/datasets"), "{message}");
+        assert!(
+            message.starts_with("mirror")
+                && message.contains("set mirror = URL")
+                && message.contains("https://example.org/datasets"),
+            "{message}"
+        );
     }
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let message = attempt(&format!("http://someone:secret@{closed}/data/"));
@@ -219,7 +224,7 @@ fn consent_is_asked_once_and_only_on_a_terminal() {
     }
     let (refused, question) = ask("y\n", false, &access);
     let message = refused.unwrap_err().to_string();
-    assert!(message.contains("--yes") && message.contains("products.zip") && question.is_empty(), "{message}");
+    assert!(message.contains("set yes = true") && message.contains("products.zip") && question.is_empty(), "{message}");
     let (agreed, question) = ask("", false, &Access { yes: true, ..Access::default() });
     assert!(agreed.unwrap() && question.is_empty());
     let mirror = Some("http://user:secret@mirror.example:8080/d".to_string());

@@ -179,7 +179,7 @@ fn bad_edges_are_named_by_file_line_and_reason() {
     let lost = edges("sorce,target\n0,1\n");
     assert_eq!(
         lost,
-        "edges.csv: expected a column `source`, found sorce, target; rename `sorce`, or use --column source=sorce"
+        "edges.csv: expected a column `source`, found sorce, target; rename `sorce`, or set column.source = `sorce`"
     );
     assert!(edges("0,1,2,3\n").contains("line 1: expected source, target and perhaps weight, found 4 columns"));
     assert!(edges("source,target,src\n0,1,1\n").contains("`source` and `src` both mean source"));

@@ -30,7 +30,7 @@ pub enum Reorder {
 }
 
 impl Reorder {
-    /// The word of the command line and of `meta.json`.
+    /// The word for it, as in `meta.json`.
     pub fn name(self) -> &'static str {
         match self {
             Reorder::Degree => "degree",
