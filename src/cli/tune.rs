@@ -115,7 +115,7 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Con
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
     let space = match &arguments.space {
         Some(path) => Space::parse(&files::read_text(path)?, &path.display().to_string())?,
-        None => Space::built_in(&whole, config)?,
+        None => Space::built_in(&whole)?,
     };
     if arguments.print_space {
         return say(&space.to_toml());

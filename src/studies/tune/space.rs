@@ -6,13 +6,14 @@
 use super::Trial;
 use crate::config::Config;
 use crate::settings::{Layers, to_toml};
-use harmonia_graph::dataset::{Dataset, Level, Normalise};
+use harmonia_graph::dataset::{self, Dataset, Level, Normalise};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::seed::{Purpose, Rng, Stream};
 use toml::{Table, Value};
 
-/// Built in, one per kind of task. Keys and choices that this build does not have are left out.
+/// Built in, one per kind of task.
 const NODES: &str = include_str!("spaces/nodes.toml");
+const WORDS: &str = include_str!("spaces/words.toml");
 const GRAPHS: &str = include_str!("spaces/graphs.toml");
 
 /// What would change what settings are compared by, or does not change what is learned.
@@ -44,21 +45,17 @@ impl Space {
     ///
     /// # Errors
     /// Never in practice: the files are tested.
-    pub fn built_in(dataset: &Dataset, base: &Config) -> Result<Space> {
-        let text = if dataset.level == Level::Node { NODES } else { GRAPHS };
+    pub fn built_in(dataset: &Dataset) -> Result<Space> {
+        let text = match (dataset.level, dataset.features.values()) {
+            (Level::Graph, _) => GRAPHS,
+            (Level::Node, dataset::Values::Sparse(_)) => WORDS,
+            (Level::Node, _) => NODES,
+        };
         let mut space = Space::parse(text, "the built-in space")?;
-        let known = Layers::new()?.keys();
-        space.entries.retain(|(key, _)| known.contains(key));
         if dataset.truth.is_some() {
             // Other features are not what the truth was made from.
             space.entries.retain(|(key, _)| !key.starts_with("data."));
         }
-        for (key, values) in &mut space.entries {
-            if let Values::Choices(choices) = values {
-                choices.retain(|choice| with(base, [(key.as_str(), choice.clone())]).is_ok());
-            }
-        }
-        space.entries.retain(|(_, values)| !matches!(values, Values::Choices(choices) if choices.is_empty()));
         Ok(space)
     }
 
@@ -326,12 +323,11 @@ mod tests {
     #[test]
     fn built_in_spaces_have_only_settings_that_exist() {
         let base = Config::default();
-        for text in [NODES, GRAPHS] {
+        for text in [NODES, WORDS, GRAPHS] {
             let space = Space::parse(text, "built in").unwrap();
             for (key, values) in space.entries {
-                let later = ["data.structure", "train.calibrate"].contains(&key.as_str());
                 let drawn = values.draw(&mut Stream::new(0, Purpose::Removal, 1).rng());
-                assert!(later || with(&base, [(key.as_str(), drawn)]).is_ok(), "{key}");
+                assert!(with(&base, [(key.as_str(), drawn)]).is_ok(), "{key}");
             }
         }
     }
