@@ -3,11 +3,11 @@
 //! To renew: HARMONIA_RENEW_ABI=1 cargo test --test abi
 #![allow(missing_docs, rustdoc::all)]
 
-/// features of a MoNB tile: 32 bytes of a row of X, one full sector
 pub const HARMONIA_HOPS_SIMPLEX: u32 = 0;
 pub const HARMONIA_HOPS_ABSOLUTE: u32 = 1;
 pub const HARMONIA_HOPS_SIGNED: u32 = 2;
 pub const HARMONIA_HOPS_FREE: u32 = 3;
+/// features of a MoNB tile: 32 bytes of a row of X, one full sector
 pub const HARMONIA_MONB_FEATURES: u32 = 8;
 /// nodes of a MoNB tile
 pub const HARMONIA_MONB_ROWS: u32 = 128;
@@ -128,7 +128,6 @@ const _: () = {
     ["Size of RouteBackward"][::core::mem::size_of::<RouteBackward>() - 104usize];
     ["Alignment of RouteBackward"][::core::mem::align_of::<RouteBackward>() - 8usize];
 };
-/// hop_weights.cu
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HopWeightsForward {

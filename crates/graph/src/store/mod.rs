@@ -141,7 +141,7 @@ impl std::fmt::Display for Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// As `harmonia data convert` calls the format it was read from.
+    /// What the format is called that it was read from.
     pub format: String,
     /// Settings of the conversion.
     #[serde(default, skip_serializing_if = "String::is_empty")]
