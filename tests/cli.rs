@@ -111,8 +111,8 @@ fn a_recipe_is_chosen_said_and_recorded() {
     assert_eq!(config(&["--set", "recipe=paper", "--recipe", "tuned"])["recipe"], "tuned");
     assert_eq!(config(&["--set", "train.learning_rate=0.3"])["train"]["learning_rate"], 0.3);
     // What nobody has tuned is as published, and without a preset there is no recipe.
-    let synthetic = scratch.train_ok(&["--dry-run", "--json"]);
-    assert_eq!(serde_json::from_str::<Value>(&synthetic).unwrap()["recipe"], "paper");
+    let published = scratch.train_ok(&["--preset", "igb-small", "--dry-run", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&published).unwrap()["recipe"], "paper");
     harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
     let own = scratch.train_ok(&["--store", "ring", "--dry-run", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&own).unwrap()["recipe"], "");
