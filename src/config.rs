@@ -101,11 +101,14 @@ pub struct Initialisation {
     pub response_slope: f64,
     /// psi(0) of calibrated experts.
     pub response_level: f64,
+    /// Start from the best weights of the responses as they start, a convex problem: graph tasks of two classes with free hop
+    /// weights.
+    pub warm_start: bool,
 }
 
 impl Default for Initialisation {
     fn default() -> Self {
-        Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3 }
+        Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3, warm_start: false }
     }
 }
 
@@ -182,6 +185,8 @@ pub struct Train {
     pub learning_rate: f64,
     /// Weight decay on every parameter.
     pub weight_decay: f64,
+    /// Factor on the noise that routing is learned with; 0: features are routed without.
+    pub router_noise: f64,
     /// Factor on the learning rate of hop weights.
     pub hop_rate: f64,
     /// Factor on the learning rate of the readout's weights; 0: one over the mean number of nodes that it sums over, so
@@ -347,6 +352,7 @@ impl Default for Config {
                 optimizer: Optimizer::AdamW,
                 learning_rate: 1e-3,
                 weight_decay: 1e-4,
+                router_noise: 1.0,
                 hop_rate: 1.0,
                 readout_rate: 1.0,
                 hop_basis: HopBasis::Plain,
@@ -414,6 +420,7 @@ impl Config {
             ("train.final_learning_rate", t.final_learning_rate),
             ("train.weight_decay", t.weight_decay),
             ("train.clip_norm", t.clip_norm),
+            ("train.router_noise", t.router_noise),
             ("train.hop_rate", t.hop_rate),
             ("train.readout_rate", t.readout_rate),
             ("init.readout_scale", self.init.readout_scale),
@@ -441,6 +448,9 @@ impl Config {
         // TOML has signed integers, and seed, seed + 1, ... must all have a form.
         if self.run.seed > i64::MAX as u64 - self.run.seeds as u64 {
             return bad("run.seed", &self.run.seed, "a number below 2^63, with room for all seeds");
+        }
+        if self.init.warm_start && self.model.hop_weights != HopWeights::Free {
+            return bad("init.warm_start", &true, "false, unless model.hop_weights = free");
         }
         if self.data.index > 4 {
             return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");

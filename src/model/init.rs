@@ -18,6 +18,7 @@
 //! A readout that starts at zero starts from "no opinion": the first logits are the intercept alone instead of the sum
 //! of d random responses, which the small learning rates would spend a hundred epochs undoing.
 
+use super::mixture::hidden_units;
 use crate::architecture::{HopWeights, Layer, Layout};
 use crate::config::Initialisation;
 use crate::real::Real;
@@ -80,17 +81,6 @@ fn calibrate<T: Real>(parameters: &mut [T], layers: &[Layer], start: Initialisat
     }
 }
 
-/// Last hidden activations at x.
-fn hidden_units<T: Real>(parameters: &[T], hidden: &[Layer], x: f64) -> Vec<f64> {
-    hidden.iter().fold(vec![x], |input, layer| {
-        let rows = parameters[layer.weight.clone()].chunks_exact(layer.inputs).zip(&parameters[layer.bias.clone()]);
-        rows.map(|(row, bias)| {
-            (row.iter().zip(&input).map(|(w, h)| w.widen() * h).sum::<f64>() + bias.widen()).max(0.0)
-        })
-        .collect()
-    })
-}
-
 /// Fan-in of the layer that expert tensor `index` belongs to; weights and biases alternate.
 fn expert_inputs(layout: &Layout, index: usize) -> usize {
     let layers = layout.experts[0].len();
@@ -125,7 +115,13 @@ mod tests {
             hop_weights: HopWeights::Simplex,
         })
         .unwrap();
-        let start = Initialisation { readout_scale: 1.0, hop_growth: 0.5, response_slope: 0.0, response_level: 0.0 };
+        let start = Initialisation {
+            readout_scale: 1.0,
+            hop_growth: 0.5,
+            response_slope: 0.0,
+            response_level: 0.0,
+            warm_start: false,
+        };
         let p = initial_parameters::<f64>(&layout, start, 9);
         let largest = |range: &std::ops::Range<usize>| p[range.clone()].iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         for expert in &layout.experts {

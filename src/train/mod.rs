@@ -8,6 +8,7 @@ mod prepare;
 pub mod schedule;
 pub mod stopping;
 pub mod trainer;
+mod warm_start;
 
 pub use fit::fit;
 pub use prepare::{Prepared, RunName, prepare, structured};

@@ -18,7 +18,7 @@ use crate::settings::presets::{self, Recipe};
 use crate::settings::{Layers, differences};
 use crate::train::{Prepared, RunName, Trainer, prepare};
 use halving::{Rung, schedule};
-use harmonia_graph::dataset::Dataset;
+use harmonia_graph::dataset::{Dataset, SplitRule};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::stop::Stop;
@@ -26,6 +26,7 @@ use journal::Journal;
 use search::{Criterion, Found, Job, Measured, Round, search};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -75,6 +76,8 @@ pub struct Tuning<'a, D: Device<Real = f32>> {
     /// What settings are compared by.
     pub criterion: Criterion,
     objective: Objective,
+    /// Parts that a fold chooses by; with several, settings are compared by a part that chose neither epoch nor temperature.
+    inner: usize,
     /// Whether runs may be trained side by side.
     small: bool,
 }
@@ -87,7 +90,8 @@ pub struct Request<'a> {
     pub space: &'a Space,
     /// Settings to try, the starting ones included.
     pub trials: usize,
-    /// Of a cross-validation: how many parts of its data a fold chooses by, each validating once.
+    /// Of a cross-validation: how many parts of its data a fold chooses by, each validating once. From two on, the part after
+    /// the one that validates is held out of training, and settings are compared by it.
     pub inner: usize,
     /// Rounds at most; one trains all settings in full.
     pub rungs: usize,
@@ -180,6 +184,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             rungs,
             criterion,
             objective,
+            inner,
             small,
         })
     }
@@ -284,10 +289,14 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         let mut config = self.trials[job.trial].config.clone();
         config.train.epochs = config.train.epochs.div_ceil(job.divisor);
         let Round { mut name, valid } = job.round;
-        if let (Some(fold), 2..) = (name.fold, valid) {
-            config.data.split = format!("folds:{}/{fold}/{valid}", config.run.folds);
-            (config.run.folds, name.fold) = (0, None);
-        }
+        let held_out = match name.fold {
+            Some(fold) if self.inner > 1 && !test => {
+                let apart = with_part_held_out(self.whole, [config.run.folds, fold, valid], name.seed)?;
+                (config.run.folds, name.fold) = (0, None);
+                Some(apart)
+            }
+            _ => None,
+        };
         let start = Instant::now();
         let failed = |why: Error| Measured {
             validation: Scores::default(),
@@ -296,7 +305,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             seconds: start.elapsed().as_secs_f64(),
             failed: Some(why.to_string()),
         };
-        let prepared = Prepared::new(self.whole, &config, name)
+        let prepared = Prepared::new(held_out.as_ref().unwrap_or(self.whole), &config, name)
             .and_then(|run| run.memory(self.device, &config).check(self.device).map(|_| run));
         let run = match prepared {
             Ok(run) => run,
@@ -304,7 +313,11 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             Err(error @ (Error::Data(_) | Error::Config(_) | Error::Device(_))) => return Ok((failed(error), None)),
             Err(error) => return Err(error),
         };
-        let mut trainer = Trainer::new(self.device, &run, &config, None)?;
+        let mut trainer = match Trainer::new(self.device, &run, &config, None) {
+            Ok(trainer) => trainer,
+            Err(error @ Error::Config(_)) => return Ok((failed(error), None)),
+            Err(error) => return Err(error),
+        };
         while !trainer.finished() {
             match trainer.epoch() {
                 Ok(_) => {}
@@ -319,7 +332,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             trainer.calibrate()?;
         }
         let measured = Measured {
-            validation: trainer.score(&run.dataset.split.valid)?,
+            validation: trainer.score(if held_out.is_some() { &run.dataset.split.test } else { &run.dataset.split.valid })?,
             best_epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
             epochs: config.train.epochs,
             seconds: start.elapsed().as_secs_f64(),
@@ -328,6 +341,22 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         let test = test.then(|| trainer.score(&run.dataset.split.test)).transpose()?;
         Ok((measured, test))
     }
+}
+
+/// A fold whose `valid`-th part validates, with the part after that one held out of training to compare settings by: it is
+/// `test` of the split. The part that tests the fold is in none of the three.
+fn with_part_held_out(whole: &Dataset, [folds, fold, valid]: [usize; 3], seed: u64) -> Result<Dataset> {
+    let split = |valid: usize| {
+        let mut dataset = Dataset { own_splits: Vec::new(), ..whole.clone() };
+        SplitRule::Fold { folds, fold, valid }.apply(&mut dataset, seed)?;
+        Ok::<_, Error>(dataset)
+    };
+    let comparing: HashSet<u32> = split(valid % (folds - 1) + 1)?.split.valid.into_iter().collect();
+    let mut dataset = split(valid)?;
+    dataset.split.test = comparing.iter().copied().collect();
+    dataset.split.test.sort_unstable();
+    dataset.split.train.retain(|unit| !comparing.contains(unit));
+    Ok(dataset)
 }
 
 /// What decides the results of a search: another one must not go on from them.
@@ -365,4 +394,31 @@ pub fn preset_text(config: &Config, comment: &str) -> Result<String> {
         head += &format!("preset = \"{}\"\nrecipe = \"{}\"\n", config.preset, Recipe::Paper.name());
     }
     Ok(format!("{head}\n{}", differences(config, &layers.finish()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harmonia_graph::dataset::{Features, Labels, Level};
+    use harmonia_graph::graph::{Direction, Graph, Split};
+
+    #[test]
+    fn what_compares_settings_neither_trains_nor_validates_nor_tests() {
+        let graph = Graph::from_edges(50, &[(0, 1)], None, Direction::Undirected).unwrap();
+        let labels = Labels::Classes { ids: (0..50).map(|unit| unit % 2).collect(), classes: 2 };
+        let features = Features::new(50, 1, vec![1.0; 50]).unwrap();
+        let whole =
+            Dataset::new("d", graph, (0..=50).collect(), features, labels, Level::Graph, Split::default()).unwrap();
+        for valid in 1..5 {
+            let mut fold = whole.clone();
+            SplitRule::Fold { folds: 5, fold: 3, valid }.apply(&mut fold, 7).unwrap();
+            let apart = with_part_held_out(&whole, [5, 3, valid], 7).unwrap().split;
+            assert_eq!(apart.valid, fold.split.valid);
+            let mut all = [apart.train, apart.valid, apart.test.clone()].concat();
+            all.extend(&fold.split.test);
+            all.sort_unstable();
+            assert_eq!(all, (0..50).collect::<Vec<u32>>());
+            assert_eq!(apart.test.len(), 10);
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub use evaluation::Evaluation;
 
 use super::batching::epoch_batches;
 use super::stopping::{Decision, Goal, Stopping};
+use super::warm_start::warm_start;
 use super::{Prepared, RunName, hop_basis, schedule};
 use crate::architecture::Layout;
 use crate::batch::Batches;
@@ -70,6 +71,29 @@ pub struct State {
     pub best: Vec<f32>,
 }
 
+impl State {
+    /// Of a model that has not learned anything yet.
+    fn fresh(run: &Prepared, config: &Config) -> Result<State> {
+        let layout = &run.layout;
+        let mut parameters = initial_parameters(layout, config.init, run.name.seed);
+        if let Some(basis) = &layout.hop_basis {
+            let hop_logits = &mut parameters[layout.hop_logits.clone()];
+            let alpha = hop_basis::coordinates(basis, hop_logits, layout.architecture.features);
+            hop_logits.copy_from_slice(&alpha);
+        }
+        if config.init.warm_start {
+            warm_start(&mut parameters, run, config.walk)?;
+        }
+        Ok(State {
+            progress: Progress::default(),
+            first_moment: vec![0.0; layout.len()],
+            second_moment: vec![0.0; layout.len()],
+            best: parameters.clone(),
+            parameters,
+        })
+    }
+}
+
 /// A model under way, on a device: parameters, moments, and batches that stay resident between steps.
 pub struct Trainer<'a, D: Device<Real = f32>> {
     device: &'a D,
@@ -104,25 +128,14 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// A fresh model, or one restored from `state`.
     ///
     /// # Errors
-    /// The device is out of memory.
+    /// The device is out of memory; a warm start that the data do not allow.
     pub fn new(device: &'a D, run: &'a Prepared, config: &'a Config, state: Option<State>) -> Result<Self> {
         let Prepared { name: RunName { seed, .. }, dataset, layout, plan, objective, .. } = run;
         let (seed, plan, objective) = (*seed, *plan, *objective);
-        let state = state.unwrap_or_else(|| {
-            let mut parameters = initial_parameters(layout, config.init, seed);
-            if let Some(basis) = &layout.hop_basis {
-                let hop_logits = &mut parameters[layout.hop_logits.clone()];
-                let alpha = hop_basis::coordinates(basis, hop_logits, layout.architecture.features);
-                hop_logits.copy_from_slice(&alpha);
-            }
-            State {
-                progress: Progress::default(),
-                first_moment: vec![0.0; layout.len()],
-                second_moment: vec![0.0; layout.len()],
-                best: parameters.clone(),
-                parameters,
-            }
-        });
+        let state = match state {
+            Some(state) => state,
+            None => State::fresh(run, config)?,
+        };
         let noise = layout.architecture.features * layout.architecture.experts;
         let Split { train, valid, .. } = &dataset.split;
         let target_scaling = TargetScaling::of(&dataset.labels, train);
@@ -361,6 +374,10 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     fn draw(&mut self) -> Result<()> {
         let stream = |purpose| Stream::new(self.seed, purpose, self.progress.step as u32);
         stream(Purpose::Noise).normals(&mut self.noise);
+        let factor = self.config.train.router_noise as f32;
+        if factor != 1.0 {
+            self.noise.iter_mut().for_each(|noise| *noise *= factor);
+        }
         if let Some(noise) = &mut self.randomness.noise {
             self.device.write(noise, &self.noise)?;
         }
