@@ -108,7 +108,13 @@ pub struct Initialisation {
 
 impl Default for Initialisation {
     fn default() -> Self {
-        Initialisation { readout_scale: 0.0, hop_growth: 0.0, response_slope: 0.3, response_level: 0.3, warm_start: false }
+        Initialisation {
+            readout_scale: 0.0,
+            hop_growth: 0.0,
+            response_slope: 0.3,
+            response_level: 0.3,
+            warm_start: false,
+        }
     }
 }
 
@@ -448,9 +454,6 @@ impl Config {
         // TOML has signed integers, and seed, seed + 1, ... must all have a form.
         if self.run.seed > i64::MAX as u64 - self.run.seeds as u64 {
             return bad("run.seed", &self.run.seed, "a number below 2^63, with room for all seeds");
-        }
-        if self.init.warm_start && self.model.hop_weights != HopWeights::Free {
-            return bad("init.warm_start", &true, "false, unless model.hop_weights = free");
         }
         if self.data.index > 4 {
             return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");

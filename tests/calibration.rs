@@ -144,7 +144,7 @@ fn reliability_is_that_of_the_saved_model() {
                     count += 1.0;
                 }
             }
-            expected += (right - sure as f64).abs() / units.len() as f64;
+            expected += (right - sure).abs() / units.len() as f64;
             assert_eq!(said.bins[bin].count as f64, count, "bin {bin}");
         }
         assert!((said.ece - expected).abs() < 1e-5, "{} {expected}", said.ece);
@@ -242,7 +242,7 @@ fn every_seed_has_a_calibration_of_its_own() {
 fn lopsided() -> Dataset {
     let graph = Graph::from_edges(80, &[], None, Direction::Undirected).unwrap();
     let value = |i: u32| {
-        (0.1 + 0.01 * (i % 10) as f32) * if if i < 40 { i % 20 == 0 } else { i % 2 == 0 } { -1.0 } else { 1.0 }
+        (0.1 + 0.01 * (i % 10) as f32) * if if i < 40 { i.is_multiple_of(20) } else { i.is_multiple_of(2) } { -1.0 } else { 1.0 }
     };
     let labels = Labels::Classes { ids: (0..80).map(|i| u32::from(value(i) > 0.0)).collect(), classes: 2 };
     let features = Features::new(80, 1, (0..80).map(value).collect()).unwrap();

@@ -154,8 +154,9 @@ fn minimum(free: bool, losses: impl Fn(f64, f64) -> Expansion) -> Option<[f64; 2
     for _ in 0..MOST_STEPS {
         let step = here.step(free);
         let promise = here.gradient[0] * step[0] + here.gradient[1] * step[1];
+        let promising = promise < -PROMISE * (1.0 + here.value.abs());
         // Not a number is no promise either.
-        if !(promise < -PROMISE * (1.0 + here.value.abs())) {
+        if !promising {
             break;
         }
         let shorter = (0..MOST_HALVINGS).find_map(|halvings| {

@@ -31,7 +31,9 @@ pub const PRESETS: &[(&str, &str)] = presets!("paper":
 );
 
 /// (name, TOML text) of every preset that was tuned: what differs from the one as published.
-pub const TUNED: &[(&str, &str)] = presets!("tuned": "synthetic", "cora", "citeseer", "mutag", "proteins");
+pub const TUNED: &[(&str, &str)] = presets!("tuned":
+    "synthetic", "cora", "citeseer", "tolokers", "mutag", "proteins", "aids", "mutagenicity",
+);
 
 /// Which settings a preset stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

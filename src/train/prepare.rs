@@ -1,6 +1,6 @@
 //! A run made ready: its data as it sees them, and everything its first step needs, computed once.
 
-use super::hop_basis;
+use super::{hop_basis, warm_start};
 use crate::architecture::{HopWeights, Layout};
 use crate::config::{Config, HopBasis};
 use crate::device::Device;
@@ -99,6 +99,9 @@ impl Prepared {
         }
         let plan = Plan::new(config, &dataset, &layout);
         let objective = config.objective(&dataset.labels)?;
+        if config.init.warm_start {
+            warm_start::check(&dataset, &layout, objective)?;
+        }
         Ok(Prepared { name, dataset, scaling, layout, plan, objective })
     }
 

@@ -332,7 +332,11 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             trainer.calibrate()?;
         }
         let measured = Measured {
-            validation: trainer.score(if held_out.is_some() { &run.dataset.split.test } else { &run.dataset.split.valid })?,
+            validation: trainer.score(if held_out.is_some() {
+                &run.dataset.split.test
+            } else {
+                &run.dataset.split.valid
+            })?,
             best_epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
             epochs: config.train.epochs,
             seconds: start.elapsed().as_secs_f64(),
