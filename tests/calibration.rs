@@ -242,7 +242,8 @@ fn every_seed_has_a_calibration_of_its_own() {
 fn lopsided() -> Dataset {
     let graph = Graph::from_edges(80, &[], None, Direction::Undirected).unwrap();
     let value = |i: u32| {
-        (0.1 + 0.01 * (i % 10) as f32) * if if i < 40 { i.is_multiple_of(20) } else { i.is_multiple_of(2) } { -1.0 } else { 1.0 }
+        (0.1 + 0.01 * (i % 10) as f32)
+            * if if i < 40 { i.is_multiple_of(20) } else { i.is_multiple_of(2) } { -1.0 } else { 1.0 }
     };
     let labels = Labels::Classes { ids: (0..80).map(|i| u32::from(value(i) > 0.0)).collect(), classes: 2 };
     let features = Features::new(80, 1, (0..80).map(value).collect()).unwrap();

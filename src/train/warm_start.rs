@@ -358,8 +358,8 @@ mod tests {
     use harmonia_graph::graph::{Direction, Graph, Split};
 
     const HOPS: usize = 3;
-    /// Parameters are f32.
-    const ROUNDING: f64 = 1e-4;
+    /// Coefficients are f32, and what they multiply nearly cancels at the zero of a feature.
+    const ROUNDING: f64 = 1e-3;
 
     /// Rings with a tail, of 4 to 43 nodes, and features of two, one and seven values; large ones with many of the first are
     /// of class 1, but for some.

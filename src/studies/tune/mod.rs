@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn what_compares_settings_neither_trains_nor_validates_nor_tests() {
-        let graph = Graph::from_edges(50, &[(0, 1)], None, Direction::Undirected).unwrap();
+        let graph = Graph::from_edges(50, &[], None, Direction::Undirected).unwrap();
         let labels = Labels::Classes { ids: (0..50).map(|unit| unit % 2).collect(), classes: 2 };
         let features = Features::new(50, 1, vec![1.0; 50]).unwrap();
         let whole =
