@@ -2,7 +2,9 @@
 //!
 //! With its responses fixed, the logit of a graph G is
 //!
-//!     beta + sum_k sum_u b[u,k] z[G,u,k],     z[G,u,k] = sum_{j in G} (sum_t U[t,u] v_t[j]) f_k(x_jk)
+//! ```text
+//! beta + sum_k sum_u b[u,k] z[G,u,k],     z[G,u,k] = sum_{j in G} (sum_t U[t,u] v_t[j]) f_k(x_jk)
+//! ```
 //!
 //! where b[u,k] = w_k alpha[u,k] and U is the basis that hop weights are learned in: a logistic regression in b. Responses are
 //! fixed where they start, with f_k = 0 at the feature's zero (or least value) and 1 at the value farthest from it; a feature
@@ -422,8 +424,9 @@ mod tests {
         for (logit, expected) in model.logits(&run.dataset).unwrap().iter().zip(&expected) {
             assert!((f64::from(*logit) - expected).abs() < ROUNDING * (1.0 + expected.abs()), "{logit} {expected}");
         }
-        // It learned something: the loss of the better constant is that of a fair coin, or less.
-        assert!(train.loss(&train.logits(&solution)) < 0.5);
+        // It learned something that a constant does not know.
+        let loss = train.loss(&train.logits(&solution));
+        assert!(loss < 0.9 * std::f64::consts::LN_2, "{loss}");
     }
 
     #[test]
