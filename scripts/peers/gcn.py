@@ -79,7 +79,7 @@ def features_of(arrays, nodes, features):
         return torch.tensor(np.asarray(arrays["features"], dtype=np.float32).reshape(nodes, features))
     pointers, columns, values = (np.asarray(arrays[f"features_{part}"]) for part in ("ptr", "idx", "val"))
     dense = np.zeros((nodes, features), dtype=np.float32)
-    dense[np.repeat(np.arange(nodes), np.diff(pointers)), columns] = values
+    dense[np.repeat(np.arange(nodes), np.diff(pointers.astype(np.int64))), columns] = values
     return torch.tensor(dense)
 
 
