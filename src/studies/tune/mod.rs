@@ -1,6 +1,6 @@
 //! Tuning: settings found by random search with successive halving, by validation alone.
 //!
-//! [`Space`] says what is searched, [`halving`] on which budgets, [`search`] who is compared with whom, [`journal`] keeps
+//! [`Space`] says what is searched, [`halving`] on which budgets, [`mod@search`] who is compared with whom, a journal keeps
 //! what is finished. Runs are in memory. Test units are scored by [`Tuning::evaluate`] and nowhere else.
 
 pub mod halving;
