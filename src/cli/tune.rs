@@ -51,7 +51,8 @@ pub struct Arguments {
     /// Settings to try, the starting ones included
     #[arg(long, value_name = "N", default_value_t = 27, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     trials: u32,
-    /// With --folds: parts of its data that a fold chooses settings by, one after the other validating; never its test part
+    /// With --folds: parts of its data that a fold chooses settings by, one after the other validating; never its test part. From
+    /// 2 on, settings are compared by the part after it, which is held out of training
     #[arg(long, value_name = "N", default_value_t = 1, requires = "folds", value_parser = clap::value_parser!(u32).range(1..))]
     inner: u32,
     /// Rounds of the search, at most 3: each but the last is cheaper and keeps the best third; 1 trains all settings in full
