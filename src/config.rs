@@ -297,8 +297,24 @@ pub enum Sparse {
     Auto,
 }
 
-/// How it is computed. All choices but `states` give the same numbers up to rounding.
+/// Whether training reads a table of walks instead of walking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TableUse {
+    /// Where that saves time: at no price where features have few values, else where it saves much.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+    /// Always; an error where it cannot be.
+    Force,
+}
+
+/// Points of a feature in a table, at most.
+pub const MOST_TABLE_POINTS: usize = 65;
+
+/// How it is computed. All choices but `states` and `table` give the same numbers up to rounding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Engine {
     /// `knots` or `direct`.
@@ -309,6 +325,27 @@ pub struct Engine {
     pub sparse: Sparse,
     /// Element type of propagated states: `f32`, `f16` or `bf16`.
     pub states: States,
+    /// `auto`, `off` or `force`: whether steps and validation read a table of walks. Saved, scored and explained is the exact
+    /// model.
+    pub table: TableUse,
+    /// Points that walks of a feature are tabulated at; what lies between them is interpolated.
+    pub table_points: usize,
+    /// Bytes a table may have; points, then bits, are fewer where it would have more.
+    pub table_bytes: usize,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Engine {
+            monb: Monb::default(),
+            propagate: Propagate::default(),
+            sparse: Sparse::default(),
+            states: States::default(),
+            table: TableUse::default(),
+            table_points: 9,
+            table_bytes: 4 << 30,
+        }
+    }
 }
 
 /// Seeds and machine.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Bottom up; a module may import those before it.
 const GRAPH: &[&str] =
-    &["error", "stop", "files", "cache", "units", "watch", "seed", "simd", "array", "npy", "graph", "dataset", "store"];
+    &["error", "stop", "files", "lock", "cache", "units", "watch", "seed", "simd", "array", "npy", "graph", "dataset", "store", "walk_table"];
 const DATA: &[&str] = &[
     "pickle",
     "archive",
@@ -44,6 +44,7 @@ const ENGINE: &[&str] = &[
     "batch",
     "knots",
     "device",
+    "tabulate",
     "model",
     "train",
     "explain",

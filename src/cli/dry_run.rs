@@ -3,7 +3,9 @@
 use crate::config::{Config, Monb};
 use crate::device::Device;
 use crate::plan::{Cost, DatasetSizes, Plan, Space};
+use crate::cli::train::table_line;
 use crate::settings::to_toml;
+use crate::tabulate::Tabulation;
 use crate::train::Prepared;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::Result;
@@ -25,6 +27,11 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
             "dataset": dataset.name, "preset": config.preset, "recipe": config.recipe, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
             "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
+            "table": run.tabulation.plan().map(|plan| json!({
+                "rows": plan.contents.units.len(), "points": plan.grid.most(), "bits": plan.bits.count(), "bytes": plan.bytes(),
+                "exact": plan.grid.is_exact(), "build_bytes": plan.build_bytes(DatasetSizes::of(dataset)),
+                "epoch_bytes": plan.epoch_bytes(dataset),
+            })),
             "plan": { "monb": plan.monb, "propagate": space_name(plan.space), "sparse": plan.sparse },
             "estimates": costs.iter().map(|(space, cost)| (space_name(*space).to_string(), json!({
                 "bytes": cost.bytes, "flops": cost.flops, "byte_equivalents": cost.total(),
@@ -48,6 +55,7 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
         dataset.split.test.len(),
     );
     out += &plan_text(plan, config, dataset, &costs);
+    out += &table_text(run);
     out += "\n# parameters\n";
     for (name, count) in layout.counts() {
         out += &format!("{name:<28}{count:>14}\n");
@@ -58,6 +66,21 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
     }
     out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
     Ok(out)
+}
+
+/// The table of walks that training reads, or why it reads none.
+fn table_text(run: &Prepared) -> String {
+    let plan = match &run.tabulation {
+        Tabulation::Table(plan) => plan,
+        Tabulation::Walk { why: Some(why) } => return format!("engine.table      no: {why}\n"),
+        Tabulation::Walk { why: None } => return "engine.table      no\n".into(),
+    };
+    format!(
+        "engine.table      {}\na table           made once by moving {:.3} GB, then {:.3} GB per epoch; the way above scores\n",
+        table_line(plan, &run.dataset),
+        plan.build_bytes(DatasetSizes::of(&run.dataset)) / 1e9,
+        plan.epoch_bytes(&run.dataset) / 1e9,
+    )
 }
 
 /// Which way a step is computed, and what each way would cost.
@@ -73,6 +96,7 @@ fn plan_text(plan: Plan, config: &Config, dataset: &Dataset, costs: &[(Space, Co
         (Space::Features, _) => "features: d columns walk, then the readout",
         (Space::Classes, Level::Node) => "classes: the readout first, then L columns walk",
         (Space::Classes, Level::Graph) => "classes: every node has its weight in advance, nothing walks",
+        (Space::Table, _) => "a table of walks: no edge is touched",
     };
     let sparse = if plan.sparse { "yes: zeros of X are never touched" } else { "no" };
     let mut out =
@@ -94,6 +118,7 @@ fn space_name(space: Space) -> &'static str {
     match space {
         Space::Features => "features",
         Space::Classes => "classes",
+        Space::Table => "table",
     }
 }
 

@@ -37,7 +37,7 @@ impl ProgressBars {
         self.bars.suspend(|| voice::line(line));
     }
 
-    fn note(&self, text: &str) {
+    fn remark(&self, text: &str) {
         self.bars.suspend(|| voice::note(text));
     }
 
@@ -105,15 +105,19 @@ impl Observer for ProgressBars {
             summary.seconds
         ));
         if !summary.test.is_defined() {
-            self.note("there are no test units, so there is no test score");
+            self.remark("there are no test units, so there is no test score");
         }
         if !summary.validation.is_defined() {
-            self.note("there are no validation units, so the last epoch counts as the best");
+            self.remark("there are no validation units, so the last epoch counts as the best");
         } else if !summary.learned {
-            self.note("the model does not predict better than a constant yet; train for more epochs");
+            self.remark("the model does not predict better than a constant yet; train for more epochs");
         }
         for warning in &summary.warnings {
             self.bars.suspend(|| voice::warning(format_args!("{}: {warning}", summary.name())));
         }
+    }
+
+    fn note(&mut self, run: RunName, text: &str) {
+        self.remark(&format!("{run}: {text}"));
     }
 }

@@ -12,10 +12,12 @@ use crate::runs::saved_layers;
 use crate::runs::{RunDirectory, next_free};
 use crate::session::Session;
 use crate::settings::{Layers, presets};
+use crate::tabulate::{TablePlan, Tables, Tabulation};
 use crate::train::{Prepared, structured};
 use clap::Args;
-use harmonia_graph::dataset::Dataset;
+use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::Result;
+use harmonia_graph::units::{bytes, thousands};
 use std::path::{Path, PathBuf};
 
 pub const EXAMPLES: &str = "\
@@ -122,18 +124,17 @@ fn run_on<D: Device<Real = f32>>(
     // The first run stands for all: every one has the same sizes but for a unit here or there.
     let first = Session { device, config: &config, stop: &stop }.names()[0];
     // Everything that can be wrong is found out before files are made.
-    let first = Prepared::new(&whole, &config, first)?;
-    let (dataset, objective) = (&first.dataset, first.objective);
+    let mut first = Prepared::new(&whole, &config, first)?;
     if arguments.dry_run {
         return say(&dry_run::text(device, &config, &first, arguments.json)?);
     }
-    config.engine.states.check(dataset.graph.is_symmetric())?;
+    config.engine.states.check(first.dataset.graph.is_symmetric())?;
     first.memory(device, &config).check(device)?;
     make_paths_absolute(&mut config);
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
         (None, Some(directory)) => directory.clone(),
-        (None, None) => next_free(&dataset.name)?,
+        (None, None) => next_free(&first.dataset.name)?,
     };
     if arguments.resume.is_none() {
         RunDirectory::create(&root, &config)?;
@@ -141,9 +142,14 @@ fn run_on<D: Device<Real = f32>>(
     if arguments.resume.is_some() && root.join("summary.json").exists() {
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
-        announce(&config, dataset, &device.name(), &root);
+        announce(&config, &first, &device.name(), &root);
         remarks.say();
+        let tables = Tables::default();
+        watch::with(&arguments.settings.access.access(), |context| {
+            first.tabulate(&tables, config.walk, &context.watch)
+        })?;
     }
+    let objective = first.objective;
     let session = Session { device, config: &config, stop: &stop };
     let outcome =
         session.run_prepared(&whole, first, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
@@ -177,7 +183,8 @@ fn make_paths_absolute(config: &mut Config) {
     }
 }
 
-fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
+fn announce(config: &Config, run: &Prepared, device: &str, root: &Path) {
+    let dataset = &run.dataset;
     let preset = if config.preset.is_empty() { "no preset".into() } else { format!("preset {}", config.preset) };
     voice::line(format_args!(
         "{}: {} nodes, {} directed edges, {} features; {preset}; {device}; writing to {}",
@@ -190,6 +197,13 @@ fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
     if let Some(line) = recipe_line(config) {
         voice::line(line);
     }
+    if let Some(plan) = run.tabulation.plan() {
+        voice::line(table_line(plan, dataset));
+        return;
+    }
+    if let Tabulation::Walk { why: Some(why) } = &run.tabulation {
+        voice::note(format_args!("walking along edges in every step: {why}"));
+    }
     if dataset.graphs() == 1 && config.train.batch_size > 0 {
         let steps = dataset.split.train.len().div_ceil(config.train.batch_size);
         voice::note(format_args!(
@@ -198,6 +212,21 @@ fn announce(config: &Config, dataset: &Dataset, device: &str, root: &Path) {
             config.train.batch_size
         ));
     }
+}
+
+/// What training from a table means, for people.
+pub fn table_line(plan: &TablePlan, dataset: &Dataset) -> String {
+    let between = if plan.grid.is_exact() { "exact" } else { "interpolated between them" };
+    format!(
+        "training reads a table of walks: {} {} x {} numbers of {} bits, {} (at most {} points of a feature, {between}); \
+         scores are of the exact model",
+        thousands(plan.contents.units.len() as u64),
+        if dataset.level == Level::Node { "nodes" } else { "graphs" },
+        thousands(plan.width() as u64),
+        plan.bits.count(),
+        bytes(plan.bytes() as u64),
+        plan.grid.most(),
+    )
 }
 
 /// Which settings of the preset are used, and how to have the others.

@@ -79,6 +79,11 @@ pub(crate) fn mixed_forms() -> Error {
     Error::Device("features and responses must both be sparse, or neither".into())
 }
 
+/// An op that walks, on a batch that has no walk.
+pub(crate) fn no_walk() -> Error {
+    Error::Device("this batch has no walk to propagate along: it was made for another space".into())
+}
+
 /// One Adam step.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
@@ -160,6 +165,10 @@ pub trait Device: Sync + Sized {
     fn indices(&self, length: usize) -> Result<Self::Indices>;
     /// A zeroed matrix.
     fn matrix(&self, nodes: usize, features: usize) -> Result<Self::Matrix>;
+    /// A zeroed matrix with contiguous rows.
+    fn row_matrix(&self, rows: usize, features: usize) -> Result<Self::Matrix> {
+        self.matrix(rows, features)
+    }
     /// Room for F of a batch, in the form of its inputs; `rows`: with contiguous rows, as class space wants it.
     fn responses(&self, inputs: &Self::Inputs, layout: &Layout, rows: bool) -> Result<Responses<Self>>;
     /// Room for compiled experts.

@@ -90,6 +90,15 @@ macro_rules! each_op {
                 inputs: &InputsOf<$D>,
             ) -> () = propagate::forward;
 
+            /// `H[i,k] = theta_0k F[i,k] + sum over t, q of theta_tk P[i,t,k,q] F_q[k]` from a table of walks, F_q the responses at
+            /// the points of its grid; rows of graphs have no F of their own, and P of t = 0 too.
+            TableForward: fn table_forward(
+                state: &mut MatrixOf<$D>,
+                responses: &MatrixOf<$D>,
+                hop_weights: &BufferOf<$D>,
+                inputs: &InputsOf<$D>,
+            ) -> () = table::forward;
+
             /// logits = beta + H Wo, summed over each graph for graph tasks.
             ReadoutForward: fn readout_forward(
                 logits: &mut BufferOf<$D>,
@@ -144,6 +153,15 @@ macro_rules! each_op {
                 hop_weights: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
             ) -> () = propagate::backward;
+
+            /// In: `responses` = F, `state` = dH. Out: `responses` = dF, and `d_hop_weights[t,k] = <dH[:,k], (P_t F)[:,k]>`.
+            TableBackward: fn table_backward(
+                responses: &mut MatrixOf<$D>,
+                d_hop_weights: &mut BufferOf<$D>,
+                state: &MatrixOf<$D>,
+                hop_weights: &BufferOf<$D>,
+                inputs: &InputsOf<$D>,
+            ) -> () = table::backward;
 
             /// Gradient of hop logits from d_hop_weights (T x d).
             HopWeightsBackward: fn hop_weights_backward(
@@ -246,9 +264,9 @@ impl Op {
             Op::ProjectForward | Op::WalkForward | Op::WalkBackward | Op::ProjectBackward => {
                 plan.space == Space::Classes
             }
-            Op::PropagateForward | Op::ReadoutForward | Op::ReadoutBackward | Op::PropagateBackward => {
-                plan.space == Space::Features
-            }
+            Op::PropagateForward | Op::PropagateBackward => plan.space == Space::Features,
+            Op::TableForward | Op::TableBackward => plan.space == Space::Table,
+            Op::ReadoutForward | Op::ReadoutBackward => plan.space != Space::Classes,
             Op::Clear
             | Op::RouteForward
             | Op::HopWeightsForward

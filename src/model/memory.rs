@@ -67,6 +67,7 @@ impl MemoryPlan {
                 let width = a.outputs.next_multiple_of(8).min(2 * a.outputs);
                 on_device.push(("states of all hops", batch.nodes * a.hops * width * states));
             }
+            Space::Table => on_device.push(("states H, dH", batch.rows * a.features * float)),
         }
         on_device.extend([
             ("hop states and sums", device.scratch_bytes(&batch, layout, plan)),

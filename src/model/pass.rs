@@ -54,6 +54,8 @@ enum States<D: Device> {
     Features(D::Matrix),
     /// T x n x L: G, then Y.
     Classes(D::Hops),
+    /// rows x d: H, then dH.
+    Table(D::Matrix),
 }
 
 impl<'a, D: Device> Pass<'a, D> {
@@ -66,7 +68,6 @@ impl<'a, D: Device> Pass<'a, D> {
         let slots = a.features * a.active;
         let routing =
             Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
-        let classes = plan.space == Space::Classes;
         Ok(Pass {
             ops: Timed::new(device),
             layout,
@@ -79,11 +80,11 @@ impl<'a, D: Device> Pass<'a, D> {
             hop_weights: device.zeros(a.hops * a.features)?,
             d_hop_weights: device.zeros(a.hops * a.features)?,
             knots: if plan.monb == Monb::Knots { Some(device.knots(layout)?) } else { None },
-            responses: device.responses(inputs, layout, classes)?,
-            states: if classes {
-                States::Classes(device.hops(inputs, layout)?)
-            } else {
-                States::Features(device.matrix(batch.nodes(), a.features)?)
+            responses: device.responses(inputs, layout, plan.space != Space::Features)?,
+            states: match plan.space {
+                Space::Classes => States::Classes(device.hops(inputs, layout)?),
+                Space::Features => States::Features(device.matrix(batch.nodes(), a.features)?),
+                Space::Table => States::Table(device.row_matrix(batch.rows(), a.features)?),
             },
             logits: device.zeros(batch.rows() * a.outputs)?,
             d_logits: device.zeros(batch.rows() * a.outputs)?,
@@ -127,6 +128,10 @@ impl<'a, D: Device> Pass<'a, D> {
                 ops.propagate_forward(state, responses, hop_weights, inputs)?;
                 ops.readout_forward(logits, state, parameters, inputs, layout)?;
             }
+            States::Table(state) => {
+                ops.table_forward(state, dense(responses)?, hop_weights, inputs)?;
+                ops.readout_forward(logits, state, parameters, inputs, layout)?;
+            }
         }
         Ok(&self.logits)
     }
@@ -168,6 +173,11 @@ impl<'a, D: Device> Pass<'a, D> {
                 // F is of no more use: what follows reads the gradient in its place.
                 std::mem::swap(responses, state);
             }
+            States::Table(state) => {
+                let Responses::Dense(responses) = responses else { return Err(sparse_features()) };
+                ops.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
+                ops.table_backward(responses, d_hop_weights, state, hop_weights, inputs)?;
+            }
         }
         ops.hop_weights_backward(gradient, d_hop_weights, hop_weights, parameters, basis, layout)?;
         match knots {
@@ -197,7 +207,7 @@ impl<'a, D: Device> Pass<'a, D> {
     /// H (n x d) of the last `forward`; none in class space, which never has it.
     pub fn state(&self) -> Option<&D::Matrix> {
         match &self.states {
-            States::Features(state) => Some(state),
+            States::Features(state) | States::Table(state) => Some(state),
             States::Classes(_) => None,
         }
     }

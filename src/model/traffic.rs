@@ -115,6 +115,8 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
             // Hop 0 reads F and dH, writes the first state and dF; any other reads F, adds to dF, writes the next one.
             hops_and(d, (3.0 + 3.0 * walking) * n * d * WORD + walking * n * d * state)
         }
+        // Not of a whole dataset: a step from a table moves what its rows hold (`TablePlan`).
+        Op::TableForward | Op::TableBackward => streamed(0.0),
         Op::HopWeightsBackward => streamed(4.0 * hop_logits),
         Op::MonbBackward | Op::KnotsBackward => streamed(x + f + 2.0 * experts),
         Op::RouteBackward => streamed(2.0 * router),

@@ -26,6 +26,8 @@ pub enum Space {
     Features,
     /// On L logits per hop; graph tasks do not propagate at all.
     Classes,
+    /// Nowhere: walks of hat functions were tabulated in advance.
+    Table,
 }
 
 /// The way a step is computed.
@@ -106,6 +108,8 @@ impl Plan {
                 let states = 4.0 * state * n * outputs * hops;
                 Cost { bytes: walked + states + 4.0 * F * elements, flops: products(elements, outputs * hops) }
             }
+            // Not by these sizes: see `TablePlan`.
+            Space::Table => Cost { bytes: 0.0, flops: 0.0 },
         }
     }
 }

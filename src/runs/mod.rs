@@ -1,4 +1,4 @@
-//! Runs on disk: what training leaves in a directory ([`RunDirectory`]), what came out of it ([`RunSummary`], [`Outcome`]),
+//! Runs on disk: what training leaves in a directory ([`RunDirectory`]), what came out of it ([`RunSummary, TableSummary`], [`Outcome`]),
 //! a trained run opened to be read ([`TrainedRun`], [`Names`]), and the dataset its settings name ([`load_dataset`]).
 
 mod centres;
@@ -13,4 +13,4 @@ pub use directory::{ModelMetadata, RunDirectory, next_free};
 pub use names::Names;
 pub use open::{TrainedRun, members, saved_layers};
 pub use source::load_dataset;
-pub use summary::{Outcome, RunSummary};
+pub use summary::{Outcome, RunSummary, TableSummary};

@@ -4,6 +4,8 @@ use crate::loss::metrics::{mean, standard_deviation};
 use crate::loss::{Calibration, Reliabilities, Scores};
 use crate::recovery::Recovery;
 use crate::train::RunName;
+use crate::train::honesty::MOST_OFF;
+use crate::train::trainer::TableLosses;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -48,12 +50,50 @@ pub struct RunSummary {
     /// What the user should know before trusting the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The table of walks that training read; scores are those of the exact model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableSummary>,
     /// Synthetic data: what was found again of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
     /// Synthetic data: the generator's own test negative log-likelihood, which no model can expect to beat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_nll: Option<f64>,
+}
+
+/// The table of walks that a run was trained from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableSummary {
+    /// Of the feature that has most.
+    pub points: usize,
+    /// Of a cell.
+    pub bits: usize,
+    /// Of all cells.
+    pub bytes: usize,
+    /// Whether nothing was interpolated.
+    pub exact: bool,
+    /// Of the best epoch, uncalibrated, as the table has it.
+    pub validation_loss: Option<f64>,
+    /// The same on the whole graph.
+    pub exact_validation_loss: Option<f64>,
+}
+
+impl TableSummary {
+    /// Whether what it said was too far from the truth.
+    pub fn is_off(&self) -> bool {
+        let losses = self.validation_loss.zip(self.exact_validation_loss);
+        losses.is_some_and(|(tabulated, exact)| TableLosses { tabulated, exact }.gap() > MOST_OFF)
+    }
+
+    /// For people.
+    pub fn warning(&self) -> String {
+        let [tabulated, exact] = [self.validation_loss, self.exact_validation_loss].map(|loss| loss.unwrap_or(f64::NAN));
+        format!(
+            "the table of walks has a validation loss of {tabulated:.4}, the exact model {exact:.4}; more points \
+             (engine.table_points, now {}) or engine.table = off bring them together",
+            self.points
+        )
+    }
 }
 
 impl RunSummary {

@@ -6,11 +6,13 @@ mod one_run;
 use crate::config::Config;
 use crate::device::Device;
 use crate::runs::{Outcome, RunSummary};
+use crate::tabulate::Tables;
 use crate::train::{EpochRecord, Prepared, RunName, structured};
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::stop::Stop;
+use harmonia_graph::watch::Watch;
 use one_run::{RunPlace, finished};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,6 +29,10 @@ pub trait Observer: Send {
     fn epoch(&mut self, run: RunName, record: &EpochRecord);
     /// A run is over.
     fn end(&mut self, summary: &RunSummary);
+    /// Something that the user should know.
+    fn note(&mut self, run: RunName, text: &str) {
+        let _ = (run, text);
+    }
 }
 
 /// Says nothing.
@@ -77,6 +83,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             names: &names,
             root,
             device_name: self.device.name(),
+            tables: self.tables(&first),
             first: Mutex::new(Some(first)),
             observer: Mutex::new(observer),
             abort: AtomicBool::new(false),
@@ -98,6 +105,20 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             files::write_atomic(&root.join("summary.json"), text.as_bytes())?;
         }
         Ok(outcome)
+    }
+
+    /// The tables of the session; that of the first run may have been made already.
+    fn tables(&self, first: &Prepared) -> Tables {
+        let tables = Tables::default();
+        if let (Some(plan), Some(table)) = (first.tabulation.plan(), &first.table) {
+            tables.remember(&first.dataset, self.config.walk, plan, table);
+        }
+        tables
+    }
+
+    /// Nobody listens to tables being made within a session, but they stop when asked to.
+    fn watch(&self) -> Watch<'static> {
+        Watch::new(&|_| (), self.stop.clone())
     }
 
     /// How many runs to train at once.
@@ -140,11 +161,13 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             return Ok(summary);
         }
         let ready = all.first.lock().unwrap_or_else(PoisonError::into_inner).take_if(|first| first.name == name);
-        let run = match ready {
+        let mut run = match ready {
             Some(run) => run,
             None => Prepared::new(all.dataset, self.config, name)?,
         };
-        let place = RunPlace { path: path.as_deref(), device_name: &all.device_name, abort: &all.abort };
+        run.tabulate(&all.tables, self.config.walk, &self.watch()).map_err(|error| stopped(error, all.root))?;
+        let (device_name, abort) = (&all.device_name, &all.abort);
+        let place = RunPlace { path: path.as_deref(), device_name, abort, tables: &all.tables };
         match self.train(&run, place, &all.observer) {
             Ok((summary, _)) => Ok(summary),
             // What has to be resumed is the whole session, not the run that was under way.
@@ -176,8 +199,11 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         path: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<(RunSummary, Vec<f32>)> {
-        let run = Prepared::of(dataset.clone(), scaling, self.config, name)?;
-        let place = RunPlace { path, device_name: &self.device.name(), abort: &AtomicBool::new(false) };
+        let mut run = Prepared::of(dataset.clone(), scaling, self.config, name)?;
+        let tables = Tables::default();
+        run.tabulate(&tables, self.config.walk, &self.watch()).map_err(|error| stopped(error, path))?;
+        let (device_name, abort) = (&self.device.name(), &AtomicBool::new(false));
+        let place = RunPlace { path, device_name, abort, tables: &tables };
         self.train(&run, place, &Mutex::new(observer))
     }
 
@@ -238,11 +264,18 @@ struct Runs<'a> {
     root: Option<&'a Path>,
     /// For summaries.
     device_name: String,
+    /// Tables of walks that runs share.
+    tables: Tables,
     /// The first run, made ready, until it begins.
     first: Mutex<Option<Prepared>>,
     observer: Mutex<&'a mut dyn Observer>,
     /// Set where a run has failed: the others stop.
     abort: AtomicBool,
+}
+
+/// A build that was stopped ends a session like an epoch that was.
+fn stopped(error: Error, root: Option<&Path>) -> Error {
+    if matches!(error, Error::Cancelled) { interrupted(root) } else { error }
 }
 
 fn interrupted(path: Option<&Path>) -> Error {

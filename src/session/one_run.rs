@@ -8,9 +8,10 @@ use crate::loss::Reliabilities;
 use crate::model::FittedModel;
 use crate::recovery::recover;
 use crate::report;
-use crate::runs::{ModelMetadata, RunDirectory, RunSummary, write_centres};
-use crate::train::trainer::State;
-use crate::train::{Prepared, RunName, Trainer};
+use crate::runs::{ModelMetadata, RunDirectory, RunSummary, TableSummary, write_centres};
+use crate::tabulate::Tables;
+use crate::train::trainer::{State, Which};
+use crate::train::{Prepared, RunName, Trainer, honesty};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::Path;
@@ -26,6 +27,8 @@ pub(super) struct RunPlace<'a> {
     pub(super) device_name: &'a str,
     /// Set where another run of the session has failed.
     pub(super) abort: &'a AtomicBool,
+    /// Those of the session.
+    pub(super) tables: &'a Tables,
 }
 
 impl<D: Device<Real = f32>> Session<'_, D> {
@@ -45,6 +48,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         };
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, run, self.config, state)?;
+        honesty::restore(&mut trainer, run, self.config, place.tables, &self.watch())?;
         let seconds = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
         // Of the best parameters alone, and not part of the state: a run that is resumed here finds the same.
         let calibration = if self.config.train.calibrate { trainer.calibrate()? } else { None };
@@ -81,6 +85,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             tell().epoch(run.name, &record);
             let asked = self.stop.asked() || place.abort.load(Ordering::Relaxed);
             let stop = asked && !trainer.finished();
+            if !stop && let Some(note) = honesty::look(trainer, run, self.config, place.tables, &self.watch())? {
+                tell().note(run.name, &note);
+            }
             if let Some(directory) = &mut directory {
                 directory.log(&record)?;
                 let due = saved.elapsed().as_secs_f64() >= self.config.run.checkpoint_seconds;
@@ -119,6 +126,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let (on_test, on_valid) = (trainer.evaluate(test)?, trainer.evaluate(&dataset.split.valid)?);
         let reliability = Reliabilities { test: on_test.reliability, validation: on_valid.reliability };
         let warning = on_valid.only_class.map(|class| self.one_class(run, class));
+        let table = table_summary(trainer)?;
+        let off = table.as_ref().filter(|table| table.is_off()).map(TableSummary::warning);
         Ok(RunSummary {
             seed: run.name.seed,
             fold: run.name.fold,
@@ -135,7 +144,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             train: trainer.score(&dataset.split.train)?,
             calibration: trainer.calibration(),
             reliability: (reliability != Reliabilities::default()).then_some(reliability),
-            warnings: warning.into_iter().collect(),
+            warnings: warning.into_iter().chain(off).collect(),
+            table,
             recovery,
             generator_nll,
         })
@@ -212,6 +222,20 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let restored = directory.restore(layout)?;
         Ok((directory, restored))
     }
+}
+
+/// What the table of a run was, and how far it was off at the end.
+fn table_summary<D: Device<Real = f32>>(trainer: &mut Trainer<'_, D>) -> Result<Option<TableSummary>> {
+    let Some(table) = trainer.table().cloned() else { return Ok(None) };
+    let losses = trainer.table_losses(Which::Best)?;
+    Ok(Some(TableSummary {
+        points: table.grid.most(),
+        bits: table.blocks().first().map_or(0, |block| block.cells.bits().count()),
+        bytes: table.bytes(),
+        exact: table.grid.is_exact(),
+        validation_loss: losses.map(|losses| losses.tabulated),
+        exact_validation_loss: losses.map(|losses| losses.exact),
+    }))
 }
 
 /// Both checkpoints of a run.

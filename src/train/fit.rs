@@ -1,13 +1,15 @@
 //! Data in, model out: training without files.
 
-use super::{Prepared, RunName, Trainer};
+use super::{Prepared, RunName, Trainer, honesty};
 use crate::config::Config;
 use crate::device::{Device, Machine};
 use crate::model::FittedModel;
 use crate::on_machine;
+use crate::tabulate::Tables;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
 use harmonia_graph::stop::Stop;
+use harmonia_graph::watch::Watch;
 
 /// Trains with the settings' first seed and returns the model of the best epoch, calibrated where `train.calibrate` is on.
 /// Writes no files.
@@ -27,12 +29,15 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
     config.check()?;
     dataset.check()?;
     dataset.check_split(&dataset.split)?;
-    let run = Prepared::of(dataset.clone(), None, config, RunName { seed: config.run.seed, fold: None })?;
+    let mut run = Prepared::of(dataset.clone(), None, config, RunName { seed: config.run.seed, fold: None })?;
     run.memory(device, config).check(device)?;
+    let (tables, watch) = (Tables::default(), Watch::new(&|_| (), stop.clone()));
+    run.tabulate(&tables, config.walk, &watch)?;
     let mut trainer = Trainer::new(device, &run, config, None)?;
     while !trainer.finished() {
         trainer.epoch()?;
         stop.check()?;
+        honesty::look(&mut trainer, &run, config, &tables, &watch)?;
     }
     if config.train.calibrate {
         trainer.calibrate()?;

@@ -3,6 +3,7 @@
 
 mod batching;
 mod fit;
+pub mod honesty;
 mod hop_basis;
 mod prepare;
 pub mod schedule;

@@ -7,8 +7,12 @@ use crate::device::Device;
 use crate::loss::Objective;
 use crate::model::MemoryPlan;
 use crate::plan::Plan;
+use crate::tabulate::{Builder, Tables, Tabulation};
 use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule, Structure};
 use harmonia_graph::error::Result;
+use harmonia_graph::graph::Walk;
+use harmonia_graph::walk_table::WalkTable;
+use harmonia_graph::watch::Watch;
 use std::fmt;
 use std::sync::Arc;
 
@@ -76,6 +80,10 @@ pub struct Prepared {
     pub plan: Plan,
     /// Settled by the labels and `train.loss`.
     pub objective: Objective,
+    /// Whether steps read a table of walks.
+    pub tabulation: Tabulation,
+    /// That table, once it is made.
+    pub table: Option<Arc<WalkTable>>,
 }
 
 impl Prepared {
@@ -102,7 +110,31 @@ impl Prepared {
         if config.init.warm_start {
             warm_start::check(&dataset, &layout, objective)?;
         }
-        Ok(Prepared { name, dataset, scaling, layout, plan, objective })
+        let tabulation = Tabulation::choose(config, &dataset, &layout, plan)?;
+        Ok(Prepared { name, dataset, scaling, layout, plan, objective, tabulation, table: None })
+    }
+
+    /// Makes the table that steps read, or finds it, where they read one.
+    ///
+    /// # Errors
+    /// A stop was asked for, or a disk is full or not writable.
+    pub fn tabulate(&mut self, tables: &Tables, walk: Walk, watch: &Watch<'_>) -> Result<()> {
+        if let (Some(plan), None) = (self.tabulation.plan(), &self.table) {
+            self.table = Some(tables.table(&self.dataset, walk, plan, watch)?);
+        }
+        Ok(())
+    }
+
+    /// The table that steps read: the one that was made, or made now, in memory.
+    ///
+    /// # Errors
+    /// None but what stops a build.
+    pub fn walk_table(&self, walk: Walk) -> Result<Option<Arc<WalkTable>>> {
+        let made = || self.tabulation.plan().map(|plan| Builder::new(&self.dataset, walk, plan).table(&Watch::silent()));
+        match &self.table {
+            Some(table) => Ok(Some(Arc::clone(table))),
+            None => Ok(made().transpose()?.map(Arc::new)),
+        }
     }
 
     /// Memory that training takes.

@@ -239,6 +239,19 @@ impl Problem {
         self.recipe.loss.unwrap_or(Objective::of(&self.dataset.labels))
     }
 
+    /// The same model on other data.
+    pub fn on(&self, dataset: Dataset) -> Problem {
+        Problem {
+            recipe: self.recipe.clone(),
+            dataset,
+            edges: self.edges.clone(),
+            weights: self.weights.clone(),
+            layout: self.layout.clone(),
+            parameters: self.parameters.clone(),
+            noise: self.noise.clone(),
+        }
+    }
+
     /// The same problem `count` times side by side: the same mean loss, the same gradient.
     pub fn copies(&self, count: usize) -> Problem {
         let (nodes, units) = (self.dataset.graph.nodes() as u32, self.dataset.units() as u32);
@@ -273,14 +286,6 @@ impl Problem {
         train: Vec<u32>,
     ) -> Problem {
         let dataset = self.recipe.dataset(&edges, weights.as_deref(), graph_ptr, values, labels, train);
-        Problem {
-            recipe: self.recipe.clone(),
-            dataset,
-            edges,
-            weights,
-            layout: self.layout.clone(),
-            parameters: self.parameters.clone(),
-            noise: self.noise.clone(),
-        }
+        Problem { edges, weights, ..self.on(dataset) }
     }
 }

@@ -87,18 +87,34 @@ fn place(arguments: &Arguments) -> Result<PathBuf> {
         Some(entry) => watch::with(&arguments.access.access(), |context| {
             obtain::store_of(entry, arguments.directory.data_dir.as_deref(), context)
         }),
-        None if is_store(&arguments.store) => Ok(PathBuf::from(&arguments.store)),
-        None if arguments.store.eq_ignore_ascii_case("synthetic") => {
+        None => given(&arguments.store),
+    }
+}
+
+/// The store of a dataset that is here already.
+pub(super) fn existing(store: &str, directory: &DirectoryFlag) -> Result<PathBuf> {
+    let Some(entry) = catalogue::find(store) else { return given(store) };
+    let directory = locate::data_directory(directory.data_dir.as_deref())?;
+    let raw = locate::find_raw(entry, &directory);
+    obtain::existing(entry, &directory, raw.as_ref())?.ok_or_else(|| {
+        Error::Config(format!("there is no store of {} in {} yet; training makes it", entry.name, directory.display()))
+    })
+}
+
+/// A store by its path.
+fn given(store: &str) -> Result<PathBuf> {
+    match store {
+        store if is_store(store) => Ok(PathBuf::from(store)),
+        store if store.eq_ignore_ascii_case("synthetic") => {
             let message = "the synthetic study is made in place when it is trained on, there is no store of it; its sizes: \
                            harmonia-train --dry-run";
             Err(Error::Config(message.into()))
         }
-        None => {
+        _ => {
             let names = catalogue::ALL.iter().map(|entry| entry.name);
             let message = format!(
-                "there is no store and no dataset `{}`{}; harmonia data list shows the known ones",
-                arguments.store,
-                suggestion(&arguments.store, names)
+                "there is no store and no dataset `{store}`{}; harmonia data list shows the known ones",
+                suggestion(store, names)
             );
             Err(Error::Config(message))
         }

@@ -5,6 +5,7 @@ mod fetch;
 mod generate;
 mod info;
 mod list;
+mod tables;
 
 use clap::{Args, Subcommand, ValueEnum};
 use harmonia_data::download::Access;
@@ -45,6 +46,8 @@ enum Command {
     Info(info::Arguments),
     /// Make data of the shape of a known dataset, with planted classes and a known answer
     Generate(generate::Arguments),
+    /// Show the tables of walks that are kept beside a store, or remove them
+    Tables(tables::Arguments),
 }
 
 /// Where datasets are, and how they may be fetched.
@@ -115,5 +118,6 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
+        Command::Tables(arguments) => tables::run(&arguments),
     }
 }

@@ -143,6 +143,7 @@ fn space(problem: &Problem) -> &'static str {
     match problem.plan.space {
         Space::Features => "propagation of features",
         Space::Classes => "propagation of classes",
+        Space::Table => "tables of walks",
     }
 }
 

@@ -1,7 +1,8 @@
 //! A batch made ready for the CPU ops.
 
 use super::chunks;
-use crate::batch::{Batch, Reach};
+use crate::batch::{Batch, Reach, TableRows};
+use crate::device::no_walk;
 use crate::loss::{Objective, Targets};
 use crate::plan::Plan;
 use crate::real::Real;
@@ -40,6 +41,8 @@ pub enum CpuReach<T> {
     Walk(CpuWalk<T>),
     /// v_t of every node, n x T.
     Weights(Vec<T>),
+    /// Rows of a table, and of graphs the size of each.
+    Table(TableRows, Vec<T>),
 }
 
 /// The walk, cut into stretches of rows with nearly the same number of entries.
@@ -119,6 +122,11 @@ impl<T: Real> CpuInputs<T> {
                 Reach::Weights(weights) => {
                     CpuReach::Weights(weights.values().iter().map(|&value| T::from_f64(value)).collect())
                 }
+                Reach::Table(table) => {
+                    let sizes = table.table.contents.sizes.as_ref();
+                    let sizes = sizes.map(|sizes| table.rows.iter().map(|&row| T::from_f32(sizes[row as usize])).collect());
+                    CpuReach::Table(table.clone(), sizes.unwrap_or_default())
+                }
             },
             features: InputFeatures::new(&batch.features, plan.sparse)?,
             graph_ptr: batch.graph_ptr.clone(),
@@ -137,9 +145,26 @@ impl<T: Real> CpuInputs<T> {
     pub fn walk(&self) -> Result<&CpuWalk<T>> {
         match &self.reach {
             CpuReach::Walk(walk) => Ok(walk),
-            CpuReach::Weights(_) => {
-                Err(Error::Device("this batch was made for class space: it has no walk to propagate along".into()))
-            }
+            CpuReach::Weights(_) | CpuReach::Table(..) => Err(no_walk()),
+        }
+    }
+
+    /// Rows of a table, and of graphs the size of each.
+    ///
+    /// # Errors
+    /// The batch was not made from a table.
+    pub fn table(&self) -> Result<(&TableRows, &[T])> {
+        match &self.reach {
+            CpuReach::Table(table, sizes) => Ok((table, sizes)),
+            _ => Err(Error::Device("this batch was not made from a table of walks".into())),
+        }
+    }
+
+    /// Rows of X whose inputs may be dropped one by one; those behind them are points of a grid.
+    pub fn maskable(&self) -> usize {
+        match &self.reach {
+            CpuReach::Table(table, _) => table.own(),
+            _ => self.nodes,
         }
     }
 }

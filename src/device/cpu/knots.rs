@@ -59,7 +59,7 @@ pub fn forward<T: Ops>(
             respond_sparse(constants, values, tables, x, dropout, d);
         }
         (Responses::Sparse(_), _) | (_, InputFeatures::Sparse(_)) => return Err(mixed_forms()),
-        (Responses::Dense(responses), features) => respond(cpu, responses, tables, features, dropout, d),
+        (Responses::Dense(responses), _) => respond(cpu, responses, tables, inputs, dropout, d),
     }
     Ok(())
 }
@@ -87,8 +87,8 @@ pub fn backward<T: Ops>(
             sum_up_sparse(&mut sums, totals, values, tables, x, dropout, d);
         }
         (Responses::Sparse(_), _) | (_, InputFeatures::Sparse(_)) => return Err(mixed_forms()),
-        (Responses::Dense(d_responses), features) => {
-            sum_up(cpu, &mut sums, d_responses, tables, features, dropout, d);
+        (Responses::Dense(d_responses), _) => {
+            sum_up(cpu, &mut sums, d_responses, tables, inputs, dropout, d);
         }
     }
     if let Some(dropout) = dropout.filter(|dropout| dropout.place == DropoutPlace::Feature) {
@@ -115,13 +115,13 @@ fn respond<T: Real>(
     cpu: &Cpu<T>,
     responses: &mut Panels<T>,
     tables: &Tables<T>,
-    features: &InputFeatures,
+    inputs: &CpuInputs<T>,
     dropout: Option<&Dropout>,
     d: usize,
 ) {
     responses.panels_mut().for_each(|Panel { first, width, data }| {
         data.par_chunks_mut(TILE * TILES * width).enumerate().for_each(|(task, rows)| {
-            let mut tile = Tile::new(cpu, features, dropout, [first, width, d]);
+            let mut tile = Tile::new(cpu, inputs, dropout, [first, width, d]);
             for (part, out) in rows.chunks_mut(TILE * width).enumerate() {
                 let count = out.len() / width;
                 simd(
@@ -150,7 +150,7 @@ fn sum_up<T: Real>(
     sums: &mut [[f64; 2]],
     d_responses: &Panels<T>,
     tables: &Tables<T>,
-    features: &InputFeatures,
+    inputs: &CpuInputs<T>,
     dropout: Option<&Dropout>,
     d: usize,
 ) {
@@ -159,7 +159,7 @@ fn sum_up<T: Real>(
     let mut partial = cpu.copies.filled(rows.div_ceil(job_rows) * sums.len(), [[0.0; 2]; COPIES]);
     partial.par_chunks_mut(sums.len()).enumerate().for_each(|(job, sums)| {
         for Panel { first, width, data } in d_responses.panels_in_order() {
-            let mut tile = Tile::new(cpu, features, dropout, [first, width, d]);
+            let mut tile = Tile::new(cpu, inputs, dropout, [first, width, d]);
             for start in (job * job_rows..((job + 1) * job_rows).min(rows)).step_by(TILE) {
                 let count = TILE.min(rows - start);
                 let g = &data[start * width..(start + count) * width];
@@ -199,17 +199,20 @@ struct Tile<'a, T> {
     words: Option<Loan<'a, u32>>,
     features: &'a InputFeatures,
     dropout: Option<&'a Dropout>,
+    /// Rows that masks of inputs apply to.
+    maskable: usize,
     /// First column, number of columns, and d.
     columns: [usize; 3],
 }
 
 impl<'a, T: Real> Tile<'a, T> {
-    fn new(cpu: &'a Cpu<T>, features: &'a InputFeatures, dropout: Option<&'a Dropout>, columns: [usize; 3]) -> Self {
+    fn new(cpu: &'a Cpu<T>, inputs: &'a CpuInputs<T>, dropout: Option<&'a Dropout>, columns: [usize; 3]) -> Self {
         let dropout = dropout.filter(|dropout| dropout.place == DropoutPlace::Input);
         let size = columns[1] * TILE;
         let words = dropout.map(|_| cpu.words.take(size, 0));
         // Points behind the last node are looked up too: they must be numbers.
-        Tile { values: cpu.reals.filled(size, T::zero()), words, features, dropout, columns }
+        let values = cpu.reals.filled(size, T::zero());
+        Tile { values, words, features: &inputs.features, dropout, maskable: inputs.maskable(), columns }
     }
 
     /// Fetches `count` nodes from `start` on.
@@ -235,6 +238,7 @@ impl<'a, T: Real> Tile<'a, T> {
             }
         }
         let (Some(dropout), Some(words)) = (self.dropout, &mut self.words) else { return };
+        let count = count.min(self.maskable.saturating_sub(start));
         if width == d {
             dropout.stream.fill((start * d) as u64, &mut words[..count * width]);
         } else {

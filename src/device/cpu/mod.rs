@@ -4,10 +4,10 @@
 //! seed gives the same bits on any number of them.
 
 mod adam;
-mod chunks;
+pub(crate) mod chunks;
 mod element;
 mod expert;
-mod gather;
+pub(crate) mod gather;
 pub(crate) mod hop_weights;
 mod hops;
 mod inputs;
@@ -22,6 +22,7 @@ mod project;
 mod propagate;
 mod readout;
 mod route;
+mod table;
 mod walk;
 
 use super::ops::each_op;
@@ -132,6 +133,10 @@ impl<T: Ops> Device for Cpu<T> {
         Ok(Panels::zeros(nodes, features))
     }
 
+    fn row_matrix(&self, rows: usize, features: usize) -> Result<Panels<T>> {
+        Ok(Panels::zeroed_rows(rows, features))
+    }
+
     fn responses(&self, inputs: &CpuInputs<T>, layout: &Layout, rows: bool) -> Result<Responses<Self>> {
         let d = layout.architecture.features;
         Ok(match &inputs.features {
@@ -182,6 +187,7 @@ impl<T: Ops> Device for Cpu<T> {
         match plan.space {
             Space::Features => propagate::scratch_bytes::<T>(batch.nodes, a.features, a.hops, self.states),
             Space::Classes => project::scratch_bytes::<T>(batch.nodes, layout),
+            Space::Table => 0,
         }
     }
 

@@ -35,7 +35,7 @@ pub fn forward<T: Ops>(
     layout: &Layout,
 ) -> Result<()> {
     let model = Evaluator::new(routing, parameters, dropout, layout);
-    let cols = layout.architecture.features;
+    let (cols, maskable) = (layout.architecture.features, inputs.maskable());
     match (responses, &inputs.features) {
         (Responses::Sparse(responses), InputFeatures::Sparse(columns)) => {
             let (constants, values) = responses.split_at_mut(cols);
@@ -61,7 +61,7 @@ pub fn forward<T: Ops>(
                     |scratch, (chunk, rows)| {
                         let start = chunk * TILE;
                         let rows_here = start..start + rows.len() / width;
-                        let source = RowSource { features, rows: rows_here, gradient: None, dropout, cols };
+                        let source = RowSource { features, rows: rows_here, gradient: None, dropout, maskable, cols };
                         for c in 0..width {
                             model.respond(scratch, &source, first + c, &mut rows[c..], width);
                         }
@@ -87,7 +87,7 @@ pub fn backward<T: Ops>(
     layout: &Layout,
 ) -> Result<()> {
     let model = Evaluator::new(routing, parameters, dropout, layout);
-    let cols = layout.architecture.features;
+    let (cols, maskable) = (layout.architecture.features, inputs.maskable());
     let parts: Vec<PartialGradients<T>> = match (d_responses, &inputs.features) {
         (Responses::Sparse(d_responses), InputFeatures::Sparse(columns)) => {
             let source = ColumnSource { columns, gradient: Some(d_responses), dropout, cols };
@@ -102,7 +102,7 @@ pub fn backward<T: Ops>(
             (grid.into_par_iter())
                 .map(|(tiles, columns)| {
                     let rows = tiles.start * TILE..(tiles.end * TILE).min(d_responses.rows());
-                    let source = RowSource { features, rows, gradient: Some(d_responses), dropout, cols };
+                    let source = RowSource { features, rows, gradient: Some(d_responses), dropout, maskable, cols };
                     model.accumulate(&source, columns)
                 })
                 .collect()

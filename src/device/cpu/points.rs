@@ -37,6 +37,8 @@ pub struct RowSource<'a, T> {
     pub gradient: Option<&'a Panels<T>>,
     /// Masks of inputs.
     pub dropout: Option<&'a Dropout>,
+    /// Rows that masks of inputs apply to.
+    pub maskable: usize,
     /// d.
     pub cols: usize,
 }
@@ -48,7 +50,8 @@ impl<T: Real> Source<T> for RowSource<'_, T> {
 
     fn load(&self, k: usize, start: usize, x: &mut [T], g: &mut [T]) {
         self.features.load(k, self.rows.start + start, self.cols, x);
-        for (p, x) in x.iter_mut().enumerate() {
+        let maskable = self.maskable.saturating_sub(self.rows.start + start);
+        for (p, x) in x.iter_mut().enumerate().take(maskable) {
             *x = masked(*x, self.dropout, self.element(k, start + p));
         }
         if let Some(gradient) = self.gradient {

@@ -13,6 +13,9 @@ use harmonia_graph::error::Result;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
+/// Rows of a stretch where they are contiguous.
+const TABLE_ROWS: usize = 1024;
+
 /// logits = ...
 pub fn forward<T: Real>(
     _: &Cpu<T>,
@@ -69,6 +72,10 @@ pub fn backward<T: Real>(
         }
     };
     let weight = &parameters[layout.readout_weight.clone()];
+    if inputs.table().is_ok() {
+        let gradient = &mut gradient[layout.readout_weight.clone()];
+        return backward_by_rows(gradient, state.as_rows_mut()?, &d_nodes, weight, outputs);
+    }
     let d_weight: Vec<Vec<T>> = state
         .panels_mut()
         .map(|Panel { first, width, data }| {
@@ -82,6 +89,31 @@ pub fn backward<T: Real>(
         .collect();
     let flat = d_weight.iter().flatten();
     gradient[layout.readout_weight.clone()].iter_mut().zip(flat).for_each(|(sum, &value)| *sum += value);
+    Ok(())
+}
+
+/// The same for contiguous rows, a stretch of them at a time: there are no panels to share among threads.
+fn backward_by_rows<T: Real>(
+    d_weight: &mut [T],
+    state: &mut [T],
+    d_logits: &[T],
+    weight: &[T],
+    outputs: usize,
+) -> Result<()> {
+    let d = weight.len() / outputs;
+    let parts: Vec<Vec<T>> = (state.par_chunks_mut(TABLE_ROWS * d.max(1)).zip(d_logits.par_chunks(TABLE_ROWS * outputs)))
+        .map(|(state, d_logits)| {
+            let rows = d_logits.len() / outputs;
+            let mut d_weight = vec![T::zero(); d * outputs];
+            let d_rows = View::new(d_logits, rows, outputs);
+            gemm(&mut d_weight, View::new(state, rows, d).transposed(), d_rows, false);
+            gemm(state, d_rows, View::new(weight, d, outputs).transposed(), false);
+            d_weight
+        })
+        .collect();
+    for part in &parts {
+        d_weight.iter_mut().zip(part).for_each(|(sum, &value)| *sum += value);
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use super::hops::{Hops, with_states};
 use super::inputs::CpuReach;
 use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, gather};
 use crate::architecture::Layout;
+use crate::device::no_walk;
 use crate::real::Real;
 use harmonia_graph::error::Result;
 use harmonia_graph::graph::Csr;
@@ -36,6 +37,7 @@ pub fn forward<T: Real>(
     with_states!(&mut hops.states, states => match &inputs.reach {
         CpuReach::Walk(walk) => horner(logits, states, width, bias, walk.matrix(), &walk.inverse_degree),
         CpuReach::Weights(weights) => weighted_sums(logits, states, [rows, width, count], bias, weights, &inputs.graph_ptr),
+        CpuReach::Table(..) => return Err(no_walk()),
     });
     Ok(())
 }
@@ -63,6 +65,7 @@ pub fn backward<T: Real>(
     let largest_weight = match &inputs.reach {
         CpuReach::Walk(_) => T::one(),
         CpuReach::Weights(weights) => weights.iter().copied().fold(T::one(), T::max),
+        CpuReach::Table(..) => return Err(no_walk()),
     };
     hops.scale = if is_half { half_scale(d_logits, largest_weight) } else { T::one() };
     let (rows, width, count, scale) = (hops.rows, hops.width, hops.hops, hops.scale);
@@ -96,6 +99,7 @@ pub fn backward<T: Real>(
                 }
             }
         }
+        CpuReach::Table(..) => return Err(no_walk()),
     });
     Ok(())
 }

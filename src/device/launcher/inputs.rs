@@ -3,10 +3,11 @@
 use super::sparse::SparseFeatures;
 use super::{Buffer, Driver, Launcher, abi};
 use crate::batch::{Batch, Reach};
+use crate::device::no_walk;
 use crate::loss::Objective;
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Level, Values};
-use harmonia_graph::error::{Error, Result};
+use harmonia_graph::error::Result;
 use harmonia_graph::graph::{Csr, NodeWeights, Transition};
 
 /// Walk, features, offsets and targets of a batch.
@@ -45,6 +46,8 @@ pub(super) enum DeviceReach<V: Driver> {
     Walk(DeviceWalk<V>),
     /// Graph tasks: by weights known in advance.
     Weights(DeviceWeights<V>),
+    /// Rows of a table of walks.
+    Table(super::table::DeviceTableRows<V>),
 }
 
 /// The walk M = D^-1 A.
@@ -103,6 +106,7 @@ impl<V: Driver> DeviceInputs<V> {
                 Reach::Weights(weights) => {
                     DeviceReach::Weights(DeviceWeights::new(launcher, weights, &batch.graph_ptr)?)
                 }
+                Reach::Table(table) => DeviceReach::Table(launcher.table_rows(table)?),
             },
             graph_ptr: launcher.copy(&graph_ptr)?,
             level: batch.level,
@@ -126,9 +130,7 @@ impl<V: Driver> DeviceInputs<V> {
     pub(super) fn walk(&self) -> Result<&DeviceWalk<V>> {
         match &self.reach {
             DeviceReach::Walk(walk) => Ok(walk),
-            DeviceReach::Weights(_) => {
-                Err(Error::Device("this batch was made for class space: it has no walk to propagate along".into()))
-            }
+            DeviceReach::Weights(_) | DeviceReach::Table(_) => Err(no_walk()),
         }
     }
 
@@ -136,7 +138,7 @@ impl<V: Driver> DeviceInputs<V> {
     pub(super) fn inverse_degree(&self) -> Option<&Buffer<V, f32>> {
         match &self.reach {
             DeviceReach::Walk(walk) => Some(&walk.inverse_degree),
-            DeviceReach::Weights(_) => None,
+            DeviceReach::Weights(_) | DeviceReach::Table(_) => None,
         }
     }
 

@@ -21,6 +21,7 @@ mod readout;
 mod reduce;
 mod route;
 mod sparse;
+mod table;
 pub mod traffic;
 mod walk;
 
@@ -138,8 +139,6 @@ struct Grid {
     /// Dynamic shared memory of a block.
     shared_bytes: u32,
 }
-
-// `loss.rs` still launches under the old name.
 
 impl Grid {
     fn new(blocks: [u64; 2], threads: [u32; 2]) -> Self {
@@ -276,6 +275,7 @@ impl<V: Driver> Device for Launcher<V> {
         let ops = match plan.space {
             Space::Features => self.propagate_scratch(batch, layout).max(self.readout_scratch(batch, layout)),
             Space::Classes => self.project_scratch(batch, layout, plan.sparse).max(self.walk_scratch(batch, layout)),
+            Space::Table => self.readout_scratch(batch, layout),
         };
         // Tables of pieces stay between the ops that need them.
         if plan.monb == Monb::Knots { monb + ops } else { monb.max(ops) }

@@ -163,6 +163,8 @@ impl StepTraffic<'_> {
                 self.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
                 self.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
             }
+            // Of whole graphs no step is computed from a table.
+            Op::TableForward | Op::TableBackward => {}
             Op::PropagateBackward => self.propagate(true),
             Op::HopWeightsBackward => {
                 self.add("hop_weights_backward", t * d, 9.0 * t * d, Bytes::streamed(5.0 * F * t * d));

@@ -7,6 +7,7 @@ use super::reduce::partial_sums;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, THREADS, abi, by_states, stretches};
 use crate::architecture::Layout;
 use crate::config::States;
+use crate::device::no_walk;
 use crate::plan::BatchSizes;
 use harmonia_graph::error::{Error, Result};
 use std::ffi::c_void;
@@ -91,6 +92,7 @@ impl<V: Driver> Launcher<V> {
                 // SAFETY: logits are graphs x L, states n x columns, weights n x T, and graph_ptr ends at n.
                 return unsafe { self.run(WEIGHTED[self.states as usize], grid, &arguments) };
             }
+            DeviceReach::Table(_) => return Err(no_walk()),
         };
         for t in (1..hops.hops.saturating_sub(1)).rev() {
             let next = self.hop_at(hops, t);
@@ -124,6 +126,7 @@ impl<V: Driver> Launcher<V> {
                 let most = match &inputs.reach {
                     DeviceReach::Walk(_) => 1.0,
                     DeviceReach::Weights(weights) => weights.largest,
+                    DeviceReach::Table(_) => return Err(no_walk()),
                 };
                 half_scale(self.largest(d_logits, outputs, None)? * most)
             }
@@ -163,6 +166,7 @@ impl<V: Driver> Launcher<V> {
                 // SAFETY: d_logits are graphs x L, graph_of n numbers below graphs, weights n x T, states n x columns.
                 unsafe { self.run(WEIGHTED_START[kind], grid, &start) }
             }
+            DeviceReach::Table(_) => Err(no_walk()),
         }
     }
 
@@ -247,6 +251,7 @@ fn check_logits<V: Driver>(length: usize, inputs: &DeviceInputs<V>, outputs: usi
     let rows = match &inputs.reach {
         DeviceReach::Walk(_) => inputs.nodes,
         DeviceReach::Weights(_) => inputs.graphs(),
+        DeviceReach::Table(_) => return Err(no_walk()),
     };
     if length == rows * outputs {
         return Ok(());

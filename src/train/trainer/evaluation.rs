@@ -1,6 +1,6 @@
 //! What a trainer says about its model: scores of units, and what every feature adds to their logits.
 
-use super::Trainer;
+use super::{Tabled, Trainer, Way};
 use crate::batch::Batches;
 use crate::device::Device;
 use crate::loss::{Calibration, Reliability, Scored, Scores, only_class};
@@ -8,7 +8,9 @@ use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
 use crate::train::batching::portions;
 use harmonia_graph::error::Result;
+use harmonia_graph::walk_table::WalkTable;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// How good the best model is on some units.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,31 @@ pub struct Evaluation {
     pub only_class: Option<usize>,
 }
 
+/// Which parameters of a trainer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Of the last epoch.
+    Current,
+    /// Of the best epoch, before it is calibrated.
+    Best,
+}
+
+/// Losses of the validation units by the two ways.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableLosses {
+    /// As a table of walks has it.
+    pub tabulated: f64,
+    /// By walking.
+    pub exact: f64,
+}
+
+impl TableLosses {
+    /// How far the table is off, as a share of the truth.
+    pub fn gap(&self) -> f64 {
+        (self.tabulated - self.exact).abs() / self.exact.abs().max(f64::MIN_POSITIVE)
+    }
+}
+
 impl<D: Device<Real = f32>> Trainer<'_, D> {
     /// Fits a temperature, and of a binary task an offset, to the logits of the best epoch on the validation units: from
     /// here on the best model has them in it, [`Trainer::state`] does not. `None`, and nothing changes, where their
@@ -30,7 +57,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
     /// The device failed.
     pub fn calibrate(&mut self) -> Result<Option<Calibration>> {
         self.calibration = None;
-        let dataset = self.batches.dataset;
+        let dataset = self.dataset();
         let (labels, units) = (&dataset.labels, &dataset.split.valid[..]);
         if self.objective.is_regression() || units.is_empty() {
             return Ok(None);
@@ -76,27 +103,76 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
     pub fn evaluate(&mut self, units: &[u32]) -> Result<Evaluation> {
         let mut logits = self.unit_logits(units)?;
         let scores = self.scored(units, &mut logits);
-        let scored = Scored { labels: &self.batches.dataset.labels, units, logits: &logits, scaling: None };
+        let scored = Scored { labels: &self.dataset().labels, units, logits: &logits, scaling: None };
         let guesses = self.objective.guesses(&scored);
         Ok(Evaluation { scores, reliability: Reliability::of(&guesses), only_class: only_class(&guesses) })
+    }
+
+    /// What the table says of the validation units, and what is true; none where steps walk, or without such units.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn table_losses(&mut self, which: Which) -> Result<Option<TableLosses>> {
+        let units = &self.dataset().split.valid;
+        if self.tabled.is_none() || units.is_empty() {
+            return Ok(None);
+        }
+        let parameters = match which {
+            Which::Current => self.device.download(&self.parameters)?,
+            Which::Best => self.best.clone(),
+        };
+        let parameters = self.device.upload(&parameters)?;
+        let name = self.objective.loss_score().name;
+        let tabulated = self.validate_with(&parameters)?.get(name);
+        let mut logits = self.logits_with(&parameters, units)?;
+        let exact = self.scored(units, &mut logits).get(name);
+        Ok(tabulated.zip(exact).map(|(tabulated, exact)| TableLosses { tabulated, exact }))
+    }
+
+    /// Reads another table from here on, for which `points` were asked for.
+    pub fn replace_table(&mut self, table: Arc<WalkTable>, points: usize) {
+        (self.train, self.valid) = (None, None);
+        self.progress.table_points = Some(points);
+        let Way { plan, batches } = &self.exact;
+        self.tabled = Some(Tabled::new(batches.dataset, table, self.config, *plan, batches));
+    }
+
+    /// The table that steps read.
+    pub fn table(&self) -> Option<&Arc<WalkTable>> {
+        self.tabled.as_ref().map(|tabled| &tabled.table)
     }
 
     /// Outputs of the best model for any units, units x L.
     fn unit_logits(&mut self, units: &[u32]) -> Result<Vec<f32>> {
         let parameters = self.device.upload(&self.calibrated_best())?;
+        self.logits_with(&parameters, units)
+    }
+
+    /// Exact outputs for any units with any parameters, units x L.
+    fn logits_with(&mut self, parameters: &D::Buffer, units: &[u32]) -> Result<Vec<f32>> {
         let mut logits = Vec::new();
-        if self.whole_graph() {
+        let Way { plan, batches } = self.exact.clone();
+        if batches.shares_nodes() && self.tabled.is_none() {
             let mut resident = self.take_train()?;
-            resident.unit_logits(&mut logits, &parameters, units, true)?;
+            resident.unit_logits(&mut logits, parameters, units, true)?;
             self.train = Some(resident);
             return Ok(logits);
         }
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
         (self.train, self.valid) = (None, None);
-        for units in portions(self.batches.dataset, units, self.config.train.batch_size) {
-            let mut resident = Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?;
+        if batches.shares_nodes() {
+            let mut resident = match self.scored.take() {
+                Some(resident) => resident,
+                None => Resident::new(self.device, self.layout, plan, batches.whole(units))?,
+            };
+            resident.unit_logits(&mut logits, parameters, units, true)?;
+            self.scored = Some(resident);
+            return Ok(logits);
+        }
+        for units in portions(batches.dataset, units, self.config.train.batch_size) {
+            let mut resident = Resident::new(self.device, self.layout, plan, batches.holding(units))?;
             let mut portion = Vec::new();
-            resident.unit_logits(&mut portion, &parameters, units, false)?;
+            resident.unit_logits(&mut portion, parameters, units, false)?;
             logits.extend(portion);
         }
         Ok(logits)
@@ -119,10 +195,10 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         let a = &self.layout.architecture;
         let best = self.calibrated_best().into_owned();
         let parameters = self.device.upload(&best)?;
-        (self.train, self.valid) = (None, None);
+        (self.train, self.valid, self.scored) = (None, None, None);
         // H is what contributions are read off: class space does not have it.
-        let plan = Plan { space: Space::Features, sparse: false, ..self.plan };
-        let batch = Batches::new(self.batches.dataset, self.config.walk).holding(units);
+        let plan = Plan { space: Space::Features, sparse: false, ..self.exact.plan };
+        let batch = Batches::new(self.dataset(), self.config.walk).holding(units);
         let mut resident = Resident::new(self.device, self.layout, plan, batch)?;
         resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
         let state =
@@ -143,25 +219,36 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         if let Some(scaling) = scaling {
             scaling.restore(logits);
         }
-        self.objective.score(&Scored { labels: &self.batches.dataset.labels, units, logits, scaling })
+        self.objective.score(&Scored { labels: &self.dataset().labels, units, logits, scaling })
     }
 
     /// Scores of the validation units with the current parameters; undefined where there are none.
     pub(super) fn validate(&mut self) -> Result<Scores> {
-        let units = &self.batches.dataset.split.valid;
+        let parameters = std::mem::replace(&mut self.parameters, self.device.zeros(0)?);
+        let scores = self.validate_with(&parameters);
+        self.parameters = parameters;
+        scores
+    }
+
+    /// The same with any parameters.
+    fn validate_with(&mut self, parameters: &D::Buffer) -> Result<Scores> {
+        let units = &self.dataset().split.valid;
         if units.is_empty() {
             return Ok(Scores::undefined(self.objective));
         }
-        if self.whole_graph() {
+        if self.validation().batches.shares_nodes() {
             let mut resident = self.take_train()?;
-            resident.unit_logits(&mut self.logits, &self.parameters, units, true)?;
+            resident.unit_logits(&mut self.logits, parameters, units, true)?;
             self.train = Some(resident);
         } else {
             let mut resident = match self.valid.take() {
                 Some(resident) => resident,
-                None => Resident::new(self.device, self.layout, self.plan, self.batches.holding(units))?,
+                None => {
+                    let Way { plan, batches } = self.validation();
+                    Resident::new(self.device, self.layout, *plan, batches.holding(units))?
+                }
             };
-            resident.unit_logits(&mut self.logits, &self.parameters, units, false)?;
+            resident.unit_logits(&mut self.logits, parameters, units, false)?;
             self.valid = Some(resident);
         }
         let mut logits = std::mem::take(&mut self.logits);

@@ -5,7 +5,7 @@
 
 mod evaluation;
 
-pub use evaluation::Evaluation;
+pub use evaluation::{Evaluation, TableLosses, Which};
 
 use super::batching::epoch_batches;
 use super::stopping::{Decision, Goal, Stopping};
@@ -18,13 +18,15 @@ use crate::config::{Config, Optimizer};
 use crate::device::{AdamStep, Device, Dropout};
 use crate::loss::{Calibration, Objective, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
-use crate::plan::Plan;
+use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use harmonia_graph::seed::{Purpose, Stream};
+use harmonia_graph::walk_table::WalkTable;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +56,9 @@ pub struct Progress {
     pub stopping: Stopping,
     /// Whether patience ended the run.
     pub stopped: bool,
+    /// Points of the table that steps read, where more turned out to be needed than planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_points: Option<usize>,
 }
 
 /// Everything needed to go on: host copies, in the layout's order.
@@ -94,19 +99,37 @@ impl State {
     }
 }
 
+/// How steps are computed, and on what.
+#[derive(Clone)]
+struct Way<'a> {
+    plan: Plan,
+    batches: Batches<'a>,
+}
+
+/// Steps from a table: inputs are dropped while training alone.
+struct Tabled<'a> {
+    table: Arc<WalkTable>,
+    train: Way<'a>,
+    valid: Way<'a>,
+}
+
 /// A model under way, on a device: parameters, moments, and batches that stay resident between steps.
 pub struct Trainer<'a, D: Device<Real = f32>> {
     device: &'a D,
     layout: &'a Layout,
     config: &'a Config,
     seed: u64,
-    plan: Plan,
-    batches: Batches<'a>,
+    /// How the model is scored, and without a table trained.
+    exact: Way<'a>,
+    /// How it is trained and validated from a table.
+    tabled: Option<Tabled<'a>>,
     objective: Objective,
     target_scaling: Option<TargetScaling>,
     goal: Goal,
     train: Option<Resident<'a, D>>,
     valid: Option<Resident<'a, D>>,
+    /// The whole graph, where steps do not have it.
+    scored: Option<Resident<'a, D>>,
     progress: Progress,
     parameters: D::Buffer,
     gradient: D::Buffer,
@@ -132,6 +155,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn new(device: &'a D, run: &'a Prepared, config: &'a Config, state: Option<State>) -> Result<Self> {
         let Prepared { name: RunName { seed, .. }, dataset, layout, plan, objective, .. } = run;
         let (seed, plan, objective) = (*seed, *plan, *objective);
+        let table = run.walk_table(config.walk)?;
         let state = match state {
             Some(state) => state,
             None => State::fresh(run, config)?,
@@ -145,19 +169,22 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if config.train.dropout == 0.0 || config.train.dropout_place == DropoutPlace::Feature {
             batches = batches.merged();
         }
+        let batches = batches.for_loss(objective, target_scaling.clone());
+        let tabled = table.map(|table| Tabled::new(dataset, table, config, plan, &batches));
         Ok(Trainer {
             device,
             layout,
             config,
             seed,
-            plan,
-            batches: batches.for_loss(objective, target_scaling.clone()),
+            exact: Way { plan, batches },
+            tabled,
             calibration: None,
             objective,
             goal: Goal::new(objective, config.train.metric, chance),
             target_scaling,
             train: None,
             valid: None,
+            scored: None,
             progress: state.progress,
             parameters: device.upload(&state.parameters)?,
             gradient: device.zeros(layout.len())?,
@@ -250,7 +277,21 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
 
     /// How steps are computed.
     pub fn plan(&self) -> Plan {
-        self.plan
+        self.training().plan
+    }
+
+    /// How steps are computed, and on what.
+    fn training(&self) -> &Way<'a> {
+        self.tabled.as_ref().map_or(&self.exact, |tabled| &tabled.train)
+    }
+
+    /// The same for the validation units of each epoch.
+    fn validation(&self) -> &Way<'a> {
+        self.tabled.as_ref().map_or(&self.exact, |tabled| &tabled.valid)
+    }
+
+    fn dataset(&self) -> &'a Dataset {
+        self.exact.batches.dataset
     }
 
     /// The best model so far: its outputs in the units of the target or, once [`Trainer::calibrate`] was asked, calibrated,
@@ -278,7 +319,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             objective: self.objective,
             scaling,
             calibration: None,
-            structure: self.batches.dataset.structure.clone(),
+            structure: self.dataset().structure.clone(),
         }
     }
 
@@ -301,25 +342,21 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         ))
     }
 
-    /// On one graph, every step and every evaluation runs on the same resident nodes.
-    fn whole_graph(&self) -> bool {
-        self.batches.dataset.graphs() == 1
-    }
-
     /// The resident training batch, made on first use; whoever takes it puts it back.
     fn take_train(&mut self) -> Result<Resident<'a, D>> {
         match self.train.take() {
             Some(resident) => Ok(resident),
             None => {
                 let first = self.epoch_batches(0).into_iter().next().unwrap_or_default();
-                Resident::new(self.device, self.layout, self.plan, self.batches.holding(&first))
+                let Way { plan, batches } = self.training();
+                Resident::new(self.device, self.layout, *plan, batches.holding(&first))
             }
         }
     }
 
     fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
         if self.config.train.batch_size == 0 {
-            return self.step(&self.batches.dataset.split.train, 1, learning_rate);
+            return self.step(&self.dataset().split.train, 1, learning_rate);
         }
         let mut total = 0.0;
         let batches = self.epoch_batches(self.progress.epoch);
@@ -327,23 +364,25 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         for units in batches {
             total += self.step(&units, count, learning_rate)? * units.len() as f64;
         }
-        Ok(total / self.batches.dataset.split.train.len() as f64)
+        Ok(total / self.dataset().split.train.len() as f64)
     }
 
     /// Training units of each step of an epoch.
     fn epoch_batches(&self, epoch: usize) -> Vec<Vec<u32>> {
-        epoch_batches(self.batches.dataset, self.config.train.batch_size, self.seed, epoch)
+        epoch_batches(self.dataset(), self.config.train.batch_size, self.seed, epoch)
     }
 
     fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {
         let train = &self.config.train;
+        self.scored = None;
         self.draw()?;
         let mut resident = self.take_train()?;
         if batches > 1 {
-            if self.whole_graph() {
-                resident.retarget(self.batches.whole(units))?;
+            let batches = &self.training().batches;
+            if batches.shares_nodes() {
+                resident.retarget(batches.whole(units))?;
             } else {
-                resident = resident.replaced(self.batches.holding(units))?;
+                resident = resident.replaced(batches.holding(units))?;
             }
         }
         resident.pass.ops().clear(&mut self.gradient)?;
@@ -385,6 +424,18 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let active = rate > 0.0 && place != DropoutPlace::None;
         self.randomness.dropout = active.then(|| Dropout { place, rate, stream: stream(Purpose::Dropout) });
         Ok(())
+    }
+}
+
+impl<'a> Tabled<'a> {
+    fn new(dataset: &'a Dataset, table: Arc<WalkTable>, config: &Config, exact: Plan, like: &Batches<'a>) -> Self {
+        let train = &config.train;
+        let dropped = if train.dropout_place == DropoutPlace::Input { train.dropout } else { 0.0 };
+        let way = |dropped| Way {
+            plan: Plan { space: Space::Table, sparse: false, ..exact },
+            batches: Batches::tabled(dataset, Arc::clone(&table), dropped).for_the_loss_of(like),
+        };
+        Tabled { train: way(dropped), valid: way(0.0), table }
     }
 }
 

@@ -54,6 +54,11 @@ impl Features {
         Features::held(rows, cols, Values::Dense(values.into()))
     }
 
+    /// Wraps whole rows of `cols` values each.
+    pub fn dense_rows(cols: usize, values: Vec<f32>) -> Features {
+        Features { rows: values.len() / cols.max(1), cols, values: Values::Dense(values.into()) }
+    }
+
     /// Wraps values in any form.
     ///
     /// # Errors

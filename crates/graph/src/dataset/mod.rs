@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Split};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What carries a label.
@@ -79,6 +80,8 @@ pub struct Dataset {
     pub truth: Option<Truth>,
     /// The structural columns at the end of X, where there are any.
     pub structure: Option<Structure>,
+    /// The store it was read from: what is derived from it may be kept beside that.
+    pub store: Option<PathBuf>,
 }
 
 impl Dataset {
@@ -137,6 +140,7 @@ impl Dataset {
             node_order: None,
             truth: None,
             structure: None,
+            store: None,
         }
     }
 

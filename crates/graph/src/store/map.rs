@@ -103,6 +103,16 @@ impl MappedArray {
         }
     }
 
+    /// Two-byte integers without a sign, mapped; `None` for other types.
+    pub fn words(&self) -> Option<Array<u16>> {
+        (self.element == Element::U16 && self.len() > 0).then(|| self.view()).flatten()
+    }
+
+    /// Bytes, mapped; `None` for other types.
+    pub fn bytes(&self) -> Option<Array<u8>> {
+        (self.element == Element::U8 && self.len() > 0).then(|| self.view()).flatten()
+    }
+
     /// Half-precision numbers, mapped; `None` for other types.
     pub fn halves(&self) -> Option<Array<half::f16>> {
         (self.element == Element::F16 && self.len() > 0).then(|| self.view()).flatten()

@@ -36,7 +36,7 @@ mod reader;
 mod renumber;
 mod writer;
 
-pub use map::map as map_file;
+pub use map::{MappedArray, map as map_file};
 pub use reader::{Store, Verified, is_conversion};
 pub use writer::{ArrayWriter, Description, Stored, Writer};
 

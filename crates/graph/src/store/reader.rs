@@ -149,6 +149,7 @@ impl Store {
             self.level,
             self.splits,
         );
+        dataset.store = std::path::absolute(&self.directory).ok();
         dataset.check_sizes().map_err(in_store)?;
         if known.is_none() {
             dataset.check_values().map_err(in_store)?;

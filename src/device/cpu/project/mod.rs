@@ -165,7 +165,7 @@ impl<T: Real> Scaled<'_, T> {
     fn factor(&self, i: usize) -> T {
         match &self.inputs.reach {
             CpuReach::Walk(walk) => self.unscale * T::from_f64(walk.degree()[i]),
-            CpuReach::Weights(_) => self.unscale,
+            CpuReach::Weights(_) | CpuReach::Table(..) => self.unscale,
         }
     }
 }

@@ -1,0 +1,369 @@
+//! States from a table of walks: no edge is stepped along.
+//!
+//! With the responses f_q of the grid's points, delta_q = f_q - f_0, and a cell u of column (t, q) worth low + step u,
+//! Forward   H[i,k] = theta_0k F[i,k] + sum_t theta_tk (size_i f_0 + sum_q (low + step u[i,t,q]) delta_q)
+//! Backward  S[t,q] = sum_i dH[i,k] (low + step u[i,t,q]), N = sum_i size_i dH[i,k];
+//!           dtheta[t,k] = N f_0 + sum_q S[t,q] delta_q, df_q = sum_t theta_tk S[t,q], df_0 = sum_t theta_tk (N - sum_q S[t,q]);
+//!           a unit's own response gets theta_0k dH[i,k], and dtheta[0,k] their products with F.
+//! Rows of graphs have no response of their own, and columns for t = 0. Where inputs are dropped, f_q stands for
+//! (1 - p) f_q + p f(0), see [`crate::batch::TableRows`]. Every cell is read once forward and once backward, in order; sums over
+//! rows are taken in stretches that depend on sizes only.
+
+use super::panels::Panels;
+use super::{Cpu, CpuInputs, Ops};
+use crate::real::Real;
+use harmonia_graph::dataset::Level;
+use harmonia_graph::error::Result;
+use harmonia_graph::simd::simd;
+use harmonia_graph::walk_table::{Block, Cells, WalkTable};
+use rayon::prelude::*;
+
+/// Rows of a task.
+const ROWS: usize = 64;
+/// Stretches that sums over rows are cut into, at most.
+const JOBS: usize = 16;
+/// Columns summed side by side.
+const LANES: usize = 16;
+
+/// Number of a cell that is computed with as `T`.
+trait Cell: Copy + Send + Sync {
+    fn number<T: Real>(self) -> T;
+}
+
+impl Cell for u8 {
+    #[inline(always)]
+    fn number<T: Real>(self) -> T {
+        T::from_f32(f32::from(self))
+    }
+}
+
+impl Cell for u16 {
+    #[inline(always)]
+    fn number<T: Real>(self) -> T {
+        T::from_f32(f32::from(self))
+    }
+}
+
+impl Cell for f32 {
+    #[inline(always)]
+    fn number<T: Real>(self) -> T {
+        T::from_f32(self)
+    }
+}
+
+/// Calls `$work` with the cells of a block as a slice of their own type.
+macro_rules! with_cells {
+    ($block:expr, $cells:ident => $work:expr) => {
+        match &$block.cells {
+            Cells::Eight(cells) => {
+                let $cells = &cells[..];
+                $work
+            }
+            Cells::Sixteen(cells) => {
+                let $cells = &cells[..];
+                $work
+            }
+            Cells::Float(cells) => {
+                let $cells = &cells[..];
+                $work
+            }
+        }
+    };
+}
+
+/// What the op reads of a batch: a table, its rows, and which rows of F are what.
+struct Tabulated<'a, T> {
+    table: &'a WalkTable,
+    rows: &'a [u32],
+    sizes: &'a [T],
+    own: usize,
+    dropped: T,
+    d: usize,
+}
+
+impl<'a, T: Real> Tabulated<'a, T> {
+    fn of(inputs: &'a CpuInputs<T>, d: usize) -> Result<Self> {
+        let (table, sizes) = inputs.table()?;
+        let dropped = T::from_f64(table.dropped);
+        Ok(Tabulated { table: &table.table, rows: &table.rows, sizes, own: table.own(), dropped, d })
+    }
+
+    fn has_own(&self) -> bool {
+        self.table.contents.level == Level::Node
+    }
+
+    /// The response of feature k at point q, as walks average it.
+    fn point(&self, responses: &[T], k: usize, q: usize) -> T {
+        let at = |row: usize| responses[(self.own + row) * self.d + k];
+        if self.dropped == T::zero() {
+            return at(q);
+        }
+        (T::one() - self.dropped) * at(q) + self.dropped * at(self.table.grid.most())
+    }
+
+    /// Per column of each block what a cell counts, per feature what a row counts whatever its cells, once and by its size.
+    fn weights(&self, responses: &[T], theta: &[T]) -> (Vec<Vec<T>>, Vec<[T; 2]>) {
+        let (grid, first, steps) = (&self.table.grid, self.table.contents.first_hop(), self.table.contents.steps());
+        let mut constants = vec![[T::zero(); 2]; self.d];
+        let weights = (self.table.blocks().iter())
+            .map(|block| {
+                let mut weights = Vec::with_capacity(block.width());
+                for k in block.features.clone() {
+                    let zero = self.point(responses, k, 0);
+                    for t in 0..steps {
+                        let theta = theta[(first + t) * self.d + k];
+                        constants[k][1] += theta * zero;
+                        for q in 1..=grid.stored(k) {
+                            let weight = theta * (self.point(responses, k, q) - zero);
+                            let [low, step] = block.scales[weights.len()].map(T::from_f32);
+                            constants[k][0] += weight * low;
+                            weights.push(weight * step);
+                        }
+                    }
+                }
+                weights
+            })
+            .collect();
+        (weights, constants)
+    }
+}
+
+/// H = ...
+pub fn forward<T: Ops>(
+    _: &Cpu<T>,
+    state: &mut Panels<T>,
+    responses: &Panels<T>,
+    theta: &[T],
+    inputs: &CpuInputs<T>,
+) -> Result<()> {
+    let d = state.cols();
+    let tabulated = Tabulated::of(inputs, d)?;
+    let responses = responses.as_rows()?;
+    let (weights, constants) = tabulated.weights(responses, theta);
+    let Tabulated { table, rows, sizes, .. } = tabulated;
+    let ends: Vec<Vec<usize>> = table.blocks().iter().map(|block| ends(table, block)).collect();
+    (state.as_rows_mut()?.par_chunks_mut(ROWS * d.max(1)).enumerate()).for_each(|(task, out)| {
+        let first = task * ROWS;
+        simd(
+            #[inline(always)]
+            || {
+                for (at, state) in out.chunks_exact_mut(d).enumerate() {
+                    let size = sizes.get(first + at).copied().unwrap_or(T::one());
+                    for (k, value) in state.iter_mut().enumerate() {
+                        *value = constants[k][0] + size * constants[k][1];
+                    }
+                    if tabulated.has_own() {
+                        let own = &responses[(first + at) * d..][..d];
+                        for ((value, &own), &theta) in state.iter_mut().zip(own).zip(theta) {
+                            *value += theta * own;
+                        }
+                    }
+                }
+                for ((block, weights), ends) in table.blocks().iter().zip(&weights).zip(&ends) {
+                    with_cells!(block, cells => {
+                        for (at, state) in out.chunks_exact_mut(d).enumerate() {
+                            let row = &cells[rows[first + at] as usize * block.width()..][..block.width()];
+                            let mut start = 0;
+                            for (value, &end) in state[block.features.clone()].iter_mut().zip(ends) {
+                                *value += dot(&row[start..end], &weights[start..end]);
+                                start = end;
+                            }
+                        }
+                    });
+                }
+            },
+        );
+    });
+    Ok(())
+}
+
+/// dF = ..., dtheta = ...
+pub fn backward<T: Ops>(
+    _: &Cpu<T>,
+    responses: &mut Panels<T>,
+    d_theta: &mut [T],
+    state: &Panels<T>,
+    theta: &[T],
+    inputs: &CpuInputs<T>,
+) -> Result<()> {
+    let d = state.cols();
+    let tabulated = Tabulated::of(inputs, d)?;
+    let d_state = state.as_rows()?;
+    let responses = responses.as_rows_mut()?;
+    let sums = Sums::over_rows(&tabulated, responses, d_state);
+    let Tabulated { table, own, dropped, .. } = tabulated;
+    let (grid, first, steps) = (&table.grid, table.contents.first_hop(), table.contents.steps());
+    let real = T::from_f64;
+    let mut d_points = vec![0.0; (responses.len() / d.max(1) - own) * d];
+    let mut columns = sums.columns.iter();
+    for (block, k) in table.blocks().iter().flat_map(|block| block.features.clone().map(move |k| (block, k))) {
+        let zero = tabulated.point(responses, k, 0).widen();
+        let first_column = table.columns(block, k).start;
+        let stored = grid.stored(k);
+        for t in 0..steps {
+            let theta = theta[(first + t) * d + k].widen();
+            let (mut d_theta_t, mut rest) = (sums.sized[k] * zero, sums.sized[k]);
+            for q in 1..=stored {
+                let [low, step] = block.scales[first_column + t * stored + q - 1].map(f64::from);
+                let sum = low * sums.plain[k] + step * columns.next().copied().unwrap_or(0.0);
+                d_theta_t += sum * (tabulated.point(responses, k, q).widen() - zero);
+                d_points[q * d + k] += theta * sum;
+                rest -= sum;
+            }
+            d_points[k] += theta * rest;
+            d_theta[(first + t) * d + k] = real(d_theta_t);
+        }
+    }
+    let (own_rows, points) = responses.split_at_mut(own * d);
+    if tabulated.has_own() {
+        d_theta[..d].iter_mut().zip(&sums.own).for_each(|(to, &sum)| *to = real(sum));
+        own_rows.par_chunks_mut(ROWS * d.max(1)).zip(d_state.par_chunks(ROWS * d.max(1))).for_each(|(rows, d_rows)| {
+            for (row, d_row) in rows.chunks_exact_mut(d).zip(d_rows.chunks_exact(d)) {
+                row.iter_mut().zip(d_row).zip(theta).for_each(|((to, &d_state), &theta)| *to = theta * d_state);
+            }
+        });
+    }
+    if dropped > T::zero() {
+        // f_q stood for (1 - p) f_q + p f(0).
+        let (points, zeros) = d_points.split_at_mut(grid.most() * d);
+        for row in points.chunks_exact_mut(d) {
+            for (value, zero) in row.iter_mut().zip(zeros.iter_mut()) {
+                *zero += dropped.widen() * *value;
+                *value *= 1.0 - dropped.widen();
+            }
+        }
+    }
+    points.iter_mut().zip(&d_points).for_each(|(to, &value)| *to = real(value));
+    Ok(())
+}
+
+/// Sums over the rows of a batch.
+struct Sums {
+    /// Of dH times cell, columns of all blocks in order.
+    columns: Vec<f64>,
+    /// Of dH, per feature.
+    plain: Vec<f64>,
+    /// The same, with the sizes of graphs as weights.
+    sized: Vec<f64>,
+    /// Of dH times F, per feature; zero without rows of their own.
+    own: Vec<f64>,
+}
+
+impl Sums {
+    fn zeros(table: &WalkTable, d: usize) -> Sums {
+        Sums { columns: vec![0.0; table.width()], plain: vec![0.0; d], sized: vec![0.0; d], own: vec![0.0; d] }
+    }
+
+    fn over_rows<T: Real>(tabulated: &Tabulated<'_, T>, responses: &[T], d_state: &[T]) -> Sums {
+        let (table, d) = (tabulated.table, tabulated.d);
+        let rows = tabulated.rows.len();
+        let job_rows = rows.div_ceil(ROWS).div_ceil(JOBS).max(1) * ROWS;
+        let parts: Vec<Sums> = (0..rows.div_ceil(job_rows))
+            .into_par_iter()
+            .map(|job| {
+                let mut sums = Sums::zeros(table, d);
+                for first in (job * job_rows..((job + 1) * job_rows).min(rows)).step_by(ROWS) {
+                    sums.add(tabulated, responses, d_state, first..(first + ROWS).min(rows));
+                }
+                sums
+            })
+            .collect();
+        let mut total = Sums::zeros(table, d);
+        let add = |to: &mut [f64], from: &[f64]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        for part in &parts {
+            add(&mut total.columns, &part.columns);
+            add(&mut total.plain, &part.plain);
+            add(&mut total.sized, &part.sized);
+            add(&mut total.own, &part.own);
+        }
+        total
+    }
+
+    /// Some rows: columns are summed as `T` among them, then widened.
+    fn add<T: Real>(&mut self, from: &Tabulated<'_, T>, responses: &[T], d_state: &[T], span: std::ops::Range<usize>) {
+        let Tabulated { table, rows, sizes, d, .. } = *from;
+        let has_own = from.has_own();
+        simd(
+            #[inline(always)]
+            || {
+                let mut columns = vec![T::zero(); table.blocks().iter().map(Block::width).max().unwrap_or(0)];
+                for i in span.clone() {
+                    let size = sizes.get(i).map_or(1.0, |size| size.widen());
+                    let d_row = &d_state[i * d..][..d];
+                    for ((plain, sized), value) in self.plain.iter_mut().zip(&mut self.sized).zip(d_row) {
+                        *plain += value.widen();
+                        *sized += size * value.widen();
+                    }
+                    if has_own {
+                        let own = &responses[i * d..][..d];
+                        for ((sum, value), own) in self.own.iter_mut().zip(d_row).zip(own) {
+                            *sum += value.widen() * own.widen();
+                        }
+                    }
+                }
+                let mut offset = 0;
+                for block in table.blocks() {
+                    let width = block.width();
+                    let (columns, ends) = (&mut columns[..width], ends(table, block));
+                    columns.fill(T::zero());
+                    with_cells!(block, cells => {
+                        for i in span.clone() {
+                            let row = &cells[rows[i] as usize * width..][..width];
+                            let d_row = &d_state[i * d..][..d][block.features.clone()];
+                            let mut start = 0;
+                            for (&d_value, &end) in d_row.iter().zip(&ends) {
+                                add_scaled(&mut columns[start..end], d_value, &row[start..end]);
+                                start = end;
+                            }
+                        }
+                    });
+                    for (sum, column) in self.columns[offset..offset + width].iter_mut().zip(columns.iter()) {
+                        *sum += column.widen();
+                    }
+                    offset += width;
+                }
+            },
+        );
+    }
+}
+
+/// Where the columns of each feature of a block end.
+fn ends(table: &WalkTable, block: &Block) -> Vec<usize> {
+    block.features.clone().map(|k| table.columns(block, k).end).collect()
+}
+
+#[inline(always)]
+fn dot<T: Real, C: Cell>(cells: &[C], weights: &[T]) -> T {
+    let (blocks, rest) = cells.as_chunks::<LANES>();
+    let (weight_blocks, weight_rest) = weights.as_chunks::<LANES>();
+    let mut lanes = [T::zero(); LANES];
+    for (cells, weights) in blocks.iter().zip(weight_blocks) {
+        for lane in 0..LANES {
+            lanes[lane] += cells[lane].number::<T>() * weights[lane];
+        }
+    }
+    let mut sum = T::zero();
+    // Halves are added to halves, so that the order is that of vectors.
+    if !blocks.is_empty() {
+        let mut width = LANES / 2;
+        while width > 0 {
+            for lane in 0..width {
+                let other = lanes[lane + width];
+                lanes[lane] += other;
+            }
+            width /= 2;
+        }
+        sum = lanes[0];
+    }
+    for (cell, &weight) in rest.iter().zip(weight_rest) {
+        sum += cell.number::<T>() * weight;
+    }
+    sum
+}
+
+#[inline(always)]
+fn add_scaled<T: Real, C: Cell>(sums: &mut [T], factor: T, cells: &[C]) {
+    for (sum, cell) in sums.iter_mut().zip(cells) {
+        *sum += factor * cell.number::<T>();
+    }
+}

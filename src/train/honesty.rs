@@ -1,0 +1,82 @@
+//! Whether a table of walks says the truth, and a finer one where it does not.
+//!
+//! What a table says of the validation units is held against the whole graph now and then, so seldom that it costs an eighth of
+//! the time at most. Deterministic: when, and what follows, depends on sizes and numbers alone, so that a run that is
+//! resumed goes the same way.
+
+use super::trainer::Which;
+use super::{Prepared, Trainer};
+use crate::config::Config;
+use crate::device::Device;
+use crate::plan::{DatasetSizes, Plan};
+use crate::tabulate::{TablePlan, Tables};
+use harmonia_graph::error::Result;
+use harmonia_graph::watch::Watch;
+
+/// Share of the validation loss that a table may be off.
+pub const MOST_OFF: f64 = 0.01;
+/// A look at the whole graph is taken once epochs from the table have cost so many times as much.
+const PATIENCE: f64 = 8.0;
+
+/// Looks at the whole graph where it is time to, and goes over to a finer table where the one in use is off by more than
+/// [`MOST_OFF`]. What was done, for people.
+///
+/// # Errors
+/// The device failed, a stop was asked for, or a disk is full.
+pub fn look<D: Device<Real = f32>>(
+    trainer: &mut Trainer<'_, D>,
+    run: &Prepared,
+    config: &Config,
+    tables: &Tables,
+    watch: &Watch<'_>,
+) -> Result<Option<String>> {
+    let Some(plan) = current(trainer, run) else { return Ok(None) };
+    let epochs = trainer.progress().epoch;
+    if plan.grid.is_exact() || trainer.finished() || !epochs.is_multiple_of(interval(&plan, run, config)) {
+        return Ok(None);
+    }
+    let Some(losses) = trainer.table_losses(Which::Current)?.filter(|losses| losses.gap() > MOST_OFF) else {
+        return Ok(None);
+    };
+    let off = format!(
+        "epoch {epochs}: validation loss {:.4} by the table of {} points, {:.4} on the whole graph",
+        losses.tabulated,
+        plan.points,
+        losses.exact
+    );
+    let Some(finer) = plan.finer(config, &run.dataset) else { return Ok(Some(off)) };
+    trainer.replace_table(tables.table(&run.dataset, config.walk, &finer, watch)?, finer.points);
+    Ok(Some(format!("{off}; going on with {} points", finer.points)))
+}
+
+/// The table of a run that had gone over to a finer one before it was interrupted.
+///
+/// # Errors
+/// As [`look`].
+pub fn restore<D: Device<Real = f32>>(
+    trainer: &mut Trainer<'_, D>,
+    run: &Prepared,
+    config: &Config,
+    tables: &Tables,
+    watch: &Watch<'_>,
+) -> Result<()> {
+    let (Some(points), Some(plan)) = (trainer.progress().table_points, run.tabulation.plan()) else { return Ok(()) };
+    if points != plan.points {
+        let plan = plan.with_points(&run.dataset, points);
+        trainer.replace_table(tables.table(&run.dataset, config.walk, &plan, watch)?, points);
+    }
+    Ok(())
+}
+
+/// The plan of the table in use.
+fn current<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared) -> Option<TablePlan> {
+    let (plan, table) = (run.tabulation.plan()?, trainer.table()?);
+    let points = trainer.progress().table_points.unwrap_or(plan.points);
+    Some(TablePlan { points, grid: table.grid.clone(), ..plan.clone() })
+}
+
+/// Epochs between looks.
+fn interval(plan: &TablePlan, run: &Prepared, config: &Config) -> usize {
+    let whole = Plan::cost(run.plan.space, config.engine, DatasetSizes::of(&run.dataset), &run.layout).total();
+    (PATIENCE * whole / 2.0 / plan.epoch_bytes(&run.dataset).max(1.0)).ceil().clamp(1.0, 1e9) as usize
+}
