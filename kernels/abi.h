@@ -36,6 +36,7 @@ typedef struct Dropout {
     uint32_t threshold;
     uint32_t place;
     float scale;
+    uint64_t elements; /* entries of X from here on keep their inputs: points of a grid */
 } Dropout;
 
 /* Non-zeros of X by columns. A column is cut into segments of at most HARMONIA_LONG_ROW non-zeros, at least one. */
@@ -440,6 +441,85 @@ typedef struct Loss {
     uint32_t outputs;
     float scale;             /* 1 / targets */
 } Loss;
+
+/* table.cu: columns are (feature, hop, hat), features in order; those of a block of features stand in an array of their own. */
+typedef struct TableWeights {
+    float* weights;              /* columns: what a cell counts */
+    float* constants;            /* d x 2: what a row counts whatever its cells, once and times its size */
+    const float* points;         /* responses at the points of the grid, then perhaps at zero; x d */
+    const float* hop_weights;    /* T x d */
+    const float* scales;         /* columns x 2: low, step */
+    const uint32_t* column_ptr;  /* d + 1: first column of each feature */
+    uint32_t features;
+    uint32_t first_hop;
+    uint32_t hops;
+    uint32_t zero;               /* row of `points` with the responses at zero */
+    float dropped;               /* probability that inputs are dropped; 0: `zero` is not read */
+} TableWeights;
+
+typedef struct TableForward {
+    float* state;                /* rows x d: H */
+    const void* cells;           /* table rows x width */
+    const uint32_t* rows;        /* row of the table of each row */
+    const float* sizes;          /* rows; null: all 1 */
+    const float* own;            /* rows x d: F of the units themselves; null: none */
+    const float* hop_weights;    /* T x d */
+    const float* weights;        /* columns */
+    const float* constants;      /* d x 2 */
+    const uint32_t* column_ptr;  /* d + 1 */
+    uint64_t row_count;
+    uint32_t features;
+    uint32_t first_feature;      /* of the block */
+    uint32_t block_features;
+    uint32_t width;              /* columns of the block */
+    uint32_t staged;             /* whether its weights fit shared memory */
+} TableForward;
+
+typedef struct TableSums {
+    float* partial;              /* stretches x width: sums of dH times cell */
+    const float* d_state;        /* rows x d */
+    const void* cells;           /* table rows x width */
+    const uint32_t* rows;        /* row of the table of each row */
+    const uint32_t* column_feature; /* columns */
+    uint64_t row_count;
+    uint64_t stretch;            /* rows of a stretch */
+    uint32_t features;
+    uint32_t first_column;       /* of the block */
+    uint32_t width;
+} TableSums;
+
+typedef struct TableRowSums {
+    float* partial;              /* stretches x 3 x d: sums of dH, of size times dH, of F times dH */
+    const float* d_state;        /* rows x d */
+    const float* sizes;          /* rows; null: all 1 */
+    const float* own;            /* rows x d; null: none */
+    uint64_t row_count;
+    uint64_t stretch;
+    uint32_t features;
+} TableRowSums;
+
+typedef struct TableFinish {
+    float* points;               /* in: responses at points, out: their gradients; x d */
+    float* d_hop_weights;        /* T x d */
+    const float* sums;           /* columns */
+    const float* row_sums;       /* 3 x d */
+    const float* hop_weights;    /* T x d */
+    const float* scales;         /* columns x 2 */
+    const uint32_t* column_ptr;  /* d + 1 */
+    uint32_t features;
+    uint32_t first_hop;
+    uint32_t hops;
+    uint32_t most;               /* points of the feature that has most */
+    float dropped;               /* as in TableWeights; the row of zeros is row `most` */
+} TableFinish;
+
+typedef struct TableOwn {
+    float* responses;            /* rows x d: out theta_0 dH */
+    const float* d_state;        /* rows x d */
+    const float* hop_weights;    /* T x d */
+    uint64_t row_count;
+    uint32_t features;
+} TableOwn;
 
 /* reduce.cu */
 typedef struct ColumnSums {

@@ -9,4 +9,5 @@
 #include "propagate.cu"
 #include "reduce.cu"
 #include "route.cu"
+#include "table.cu"
 #include "walk.cu"

@@ -34,7 +34,7 @@ __device__ __forceinline__ float keep(const Dropout& dropout, uint64_t index) {
 
 // X[i,k] as the experts see it; `index` is i * d + k.
 __device__ __forceinline__ float masked_input(const Dropout& dropout, float x, uint64_t index) {
-    return dropout.place == HARMONIA_DROP_INPUT ? x * keep(dropout, index) : x;
+    return dropout.place == HARMONIA_DROP_INPUT && index < dropout.elements ? x * keep(dropout, index) : x;
 }
 
 // Factor on the whole response of feature k.

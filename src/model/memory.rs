@@ -5,12 +5,16 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::loss::Objective;
 use crate::plan::{BatchSizes, Plan, Space};
+use crate::tabulate::TablePlan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Transition;
+use harmonia_graph::walk_table::BLOCK_HATS;
 
 /// Kept free beside the plan: work space of cuBLAS, code of kernels, and what a pool of memory rounds up.
 const RESERVE: usize = 256 << 20;
+/// Stretches that sums over the rows of a table are cut into, at most.
+const TABLE_STRETCHES: usize = 512;
 
 /// Memory a training run will take.
 pub struct MemoryPlan {
@@ -95,6 +99,18 @@ impl MemoryPlan {
             host.push(("features as read, at most", bytes));
         }
         MemoryPlan { host, device: on_device }
+    }
+
+    /// Beside all that a table of walks, on a device that copies it with sums of stretches of rows.
+    pub fn with_table<D: Device>(mut self, device: &D, plan: &TablePlan) -> Self {
+        if device.copies() {
+            let block = BLOCK_HATS * plan.contents.steps() + 3 * plan.grid.features();
+            let sums = size_of::<f32>() * (TABLE_STRETCHES * block + 5 * plan.width());
+            self.device.extend([("table of walks", plan.bytes()), ("sums over its rows, at most", sums)]);
+        } else {
+            self.host.push(("table of walks", plan.bytes()));
+        }
+        self
     }
 
     /// Bytes of what the device allocates.

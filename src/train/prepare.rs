@@ -139,6 +139,10 @@ impl Prepared {
 
     /// Memory that training takes.
     pub fn memory<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> MemoryPlan {
-        MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config)
+        let memory = MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config);
+        match self.tabulation.plan() {
+            Some(plan) => memory.with_table(device, plan),
+            None => memory,
+        }
     }
 }

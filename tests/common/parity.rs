@@ -6,6 +6,7 @@
 use super::assert_close;
 use super::problems::{Problem, Recipe};
 use harmonia::architecture::Layout;
+use harmonia::batch::Batches;
 use harmonia::config::DropoutPlace;
 use harmonia::config::Monb;
 use harmonia::dataset::Values;
@@ -14,7 +15,11 @@ use harmonia::device::{AdamStep, Device, Dropout, Op, Responses, Routing};
 use harmonia::model::Timed;
 use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
+use harmonia::tabulate::{Builder, TablePlan};
+use harmonia::walk_table::CellBits;
+use harmonia::watch::Watch;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// f32 keeps seven digits; sums of some thousand terms in another order may lose two of them.
 pub const TOLERANCE: f64 = 2e-5;
@@ -71,6 +76,9 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             self.classes(&problem, sparse, &parameters, &hop_weights, states);
         }
         self.feature_space(&problem, &parameters, &hop_weights, states);
+        for (bits, dropped) in [(CellBits::Eight, 0.0), (CellBits::Sixteen, 0.3), (CellBits::Float, 0.0)] {
+            self.table(&problem, bits, dropped, &parameters, &routing, &hop_weights);
+        }
         self.update(layout);
     }
 
@@ -175,6 +183,63 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         oracle.readout_backward(g, s, &d_logits.1, &parameters.1, &inputs.1, layout).unwrap();
         self.same("readout_backward", &gradient.0, &gradient.1, TOLERANCE);
         self.same_matrix("d_state", &state.0, &state.1, TOLERANCE);
+    }
+
+    /// States from a table of walks and back, and masks that leave the points of its grid alone.
+    fn table(
+        &self,
+        problem: &Problem,
+        bits: CellBits,
+        dropped: f64,
+        parameters: &Both<D::Buffer, Vec<f64>>,
+        routing: &Both<Routing<D>, Routing<Cpu<f64>>>,
+        hop_weights: &Both<D::Buffer, Vec<f64>>,
+    ) {
+        let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
+        let a = &layout.architecture;
+        let planned = TablePlan::with(&problem.dataset, a.hops, 5, bits);
+        let table = Builder::new(&problem.dataset, problem.recipe.walk, &planned).table(&Watch::silent()).unwrap();
+        let batches = Batches::tabled(&problem.dataset, Arc::new(table), dropped);
+        let batch = batches.for_loss(problem.objective(), None).holding(&problem.dataset.split.train);
+        let plan = Plan { monb: Monb::Knots, space: Space::Table, sparse: false };
+        let inputs = (device.inputs(&batch, plan).unwrap(), oracle.inputs(&batch, plan).unwrap());
+        let what = |op: &str| format!("{op}, {bits:?}, dropped {dropped}");
+
+        let mut responses = self.random_rows(batch.nodes(), a.features);
+        let mut state = self.random_rows(batch.rows(), a.features);
+        self.ops.borrow_mut().table_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
+        oracle.table_forward(&mut state.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
+        self.same_matrix(&what("table_forward"), &state.0, &state.1, TOLERANCE);
+        let d_state = self.random_rows(batch.rows(), a.features);
+        let mut d_theta = self.random(a.hops * a.features);
+        let (r, t) = (&mut responses, &mut d_theta);
+        self.ops.borrow_mut().table_backward(&mut r.0, &mut t.0, &d_state.0, &hop_weights.0, &inputs.0).unwrap();
+        oracle.table_backward(&mut r.1, &mut t.1, &d_state.1, &hop_weights.1, &inputs.1).unwrap();
+        self.same_matrix(&what("table_backward"), &responses.0, &responses.1, TOLERANCE);
+        self.same(&what("d_hop_weights"), &d_theta.0, &d_theta.1, TOLERANCE);
+
+        let dropout = (dropped > 0.0).then(|| Dropout {
+            place: DropoutPlace::Input,
+            rate: dropped,
+            stream: Stream::new(problem.recipe.seed, Purpose::Dropout, 3),
+        });
+        let mut knots = (device.knots(layout).unwrap(), oracle.knots(layout).unwrap());
+        device.knots_compile(&mut knots.0, &routing.0, &parameters.0, layout).unwrap();
+        oracle.knots_compile(&mut knots.1, &routing.1, &parameters.1, layout).unwrap();
+        let mut by_knots = (Responses::Dense(responses.0), Responses::Dense(responses.1));
+        device.knots_forward(&mut by_knots.0, &knots.0, &inputs.0, dropout.as_ref(), layout).unwrap();
+        oracle.knots_forward(&mut by_knots.1, &knots.1, &inputs.1, dropout.as_ref(), layout).unwrap();
+        self.same_responses(&what("knots_forward"), &by_knots, TOLERANCE);
+        device.monb_forward(&mut by_knots.0, &inputs.0, &routing.0, &parameters.0, dropout.as_ref(), layout).unwrap();
+        self.same_responses(&what("monb_forward"), &by_knots, TOLERANCE);
+    }
+
+    /// The same numbers as contiguous rows on both sides.
+    fn random_rows(&self, rows: usize, cols: usize) -> Both<D::Matrix, <Cpu<f64> as Device>::Matrix> {
+        let values = self.numbers(rows * cols);
+        let mut matrix = Panels::zeroed_rows(rows, cols);
+        matrix.as_rows_mut().unwrap().copy_from_slice(&widened(&values));
+        (self.device.upload_matrix(&values, cols).unwrap(), matrix)
     }
 
     /// What happens to a gradient.
@@ -328,10 +393,8 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             let (found, expected) = self.random(d + x.values.len());
             return (Responses::Sparse(found), Responses::Sparse(expected));
         }
-        let values = self.numbers(batch.nodes() * d);
-        let mut rows = Panels::zeroed_rows(batch.nodes(), d);
-        rows.as_rows_mut().unwrap().copy_from_slice(&widened(&values));
-        (Responses::Dense(self.device.upload_matrix(&values, d).unwrap()), Responses::Dense(rows))
+        let (found, expected) = self.random_rows(batch.nodes(), d);
+        (Responses::Dense(found), Responses::Dense(expected))
     }
 
     #[track_caller]

@@ -88,8 +88,9 @@ const GRAPHS: [&str; 5] = ["mutag", "proteins", "dd", "aids", "mutagenicity"];
 /// All of them.
 const ALL_GRAPHS: &str = "graphs";
 const SCALING: &str = "scaling";
+const ACCURACY: &str = "time-to-accuracy";
 /// Cases that tests use and help does not show.
-const HIDDEN: [&str; 2] = ["tiny", "tiny-scaling"];
+const HIDDEN: [&str; 3] = ["tiny", "tiny-scaling", "tiny-to-accuracy"];
 
 /// One thing to measure.
 #[derive(Clone, Copy)]
@@ -97,6 +98,10 @@ pub enum BenchCase {
     Epochs(&'static EpochCase),
     /// A graph task by name.
     Graphs(&'static str),
+    /// How long training takes to be good; tests take a graph that is small.
+    Accuracy {
+        tiny: bool,
+    },
     /// How time grows; tests take a graph that is small.
     Scaling {
         tiny: bool,
@@ -116,6 +121,8 @@ pub fn select(names: &[String]) -> Result<Vec<BenchCase>> {
             cases.extend(GRAPHS.iter().map(|graphs| BenchCase::Graphs(graphs)));
         } else if lower == SCALING || lower == HIDDEN[1] {
             cases.push(BenchCase::Scaling { tiny: lower == HIDDEN[1] });
+        } else if lower == ACCURACY || lower == HIDDEN[2] {
+            cases.push(BenchCase::Accuracy { tiny: lower == HIDDEN[2] });
         } else {
             return Err(unknown(name));
         }
@@ -125,7 +132,7 @@ pub fn select(names: &[String]) -> Result<Vec<BenchCase>> {
 
 fn unknown(name: &str) -> Error {
     let known: Vec<&str> = (EPOCHS.iter().map(|case| case.name))
-        .chain([ALL_GRAPHS, SCALING])
+        .chain([ALL_GRAPHS, SCALING, ACCURACY])
         .chain(GRAPHS)
         .filter(|name| !HIDDEN.contains(name))
         .collect();
@@ -164,9 +171,15 @@ pub fn config(preset: &str, own: &[&str], user: &[String]) -> Result<Config> {
     layers.finish()
 }
 
-/// What an epoch is measured with: one step over the whole graph, no dropout, because the PyTorch epochs have none;
+/// What an epoch is measured with: one step over the whole graph, without a table and without dropout, because the PyTorch epochs have none;
 /// and a readout that is not zero, because every gradient behind a zero is.
-pub const EPOCH_SETTINGS: [&str; 3] = ["train.batch_size=0", "train.dropout=0", "init.readout_scale=1"];
+pub const EPOCH_SETTINGS: [&str; 4] =
+    ["train.batch_size=0", "train.dropout=0", "init.readout_scale=1", "engine.table=off"];
+
+/// The graph on which training is timed until it is good.
+pub fn accuracy_source(tiny: bool) -> Source {
+    if tiny { Source::Made(TINY) } else { Source::Like("ogbn-products", 1.0) }
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! comes as a line of JSON on standard input, the answer goes as a line of JSON to standard output. The end of
 //! standard input is a request to stop: it comes when the parent asks for it, and also when the parent is no more.
 
-use super::{epochs, graphs};
+use super::{accuracy, epochs, graphs};
 use crate::cli::signals;
 use crate::cli::threads::with_threads;
 use crate::cli::{say, watch};
@@ -26,6 +26,8 @@ pub enum Job {
     Generate { name: String, shape: GraphShape, out: PathBuf, threads: usize },
     /// Time epochs on a store.
     Epochs(epochs::EpochsJob),
+    /// Train on a store until it is as good as it gets; a table of walks is made anew.
+    Accuracy { config: Config, fresh: bool },
     /// Cross-validate on a store.
     Graphs { config: Config },
 }
@@ -49,6 +51,9 @@ pub fn run() -> Result<()> {
         Job::Epochs(job) => {
             let threads = job.config.run.threads;
             json(with_threads(threads, || epochs::measure(&job))??)?
+        }
+        Job::Accuracy { config, fresh } => {
+            json(with_threads(config.run.threads, || accuracy::measure(&config, fresh))??)?
         }
         Job::Graphs { config } => json(with_threads(config.run.threads, || graphs::measure(&config))??)?,
     };

@@ -3,6 +3,7 @@
 //! Nothing here judges: it measures, and says how. Every measurement is a process of its own ([`job`]), one after the
 //! other.
 
+mod accuracy;
 mod case;
 mod child;
 mod copy;
@@ -41,6 +42,8 @@ Examples:
       without the fast paths
   harmonia bench --case graphs
       tenfold cross-validation, three times, of MUTAG, PROTEINS, DD, AIDS and Mutagenicity; takes a while
+  harmonia bench --case time-to-accuracy
+      training on a graph of the size of ogbn-products, walking and from a table of walks
   harmonia bench --case scaling --plot growth.svg
       how time grows with edges, walk lengths, features and the width of experts
 
@@ -50,7 +53,7 @@ Exit codes: 0 done, 1 a case failed, 2 bad input, 130 interrupted (what was meas
 #[derive(Args)]
 pub struct Arguments {
     /// What to measure: cora, arxiv, tenth (of products), products (8 GB of memory), graphs (or mutag, proteins, dd,
-    /// aids, mutagenicity), scaling
+    /// aids, mutagenicity), scaling, time-to-accuracy (of products size: minutes, 8 GB)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "cora,arxiv,tenth")]
     case: Vec<String>,
     /// Epochs timed; their median counts
@@ -125,7 +128,7 @@ fn config(case: &BenchCase, arguments: &Arguments) -> Result<Config> {
     let mut config = match case {
         BenchCase::Epochs(case) => case::config(case.preset, &case::EPOCH_SETTINGS, &arguments.set),
         BenchCase::Graphs(name) => case::config(name, &graphs::SETTINGS, &arguments.set),
-        BenchCase::Scaling { .. } => case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set),
+        BenchCase::Scaling { .. } | BenchCase::Accuracy { .. } => case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set),
     }?;
     config.run.threads = arguments.threads;
     Ok(config)
@@ -152,6 +155,10 @@ fn measure(
                 config.data.dataset = stores.known(name)?.display().to_string();
                 voice::line(format_args!("{name}: {} folds, {} times", config.run.folds, config.run.seeds));
                 report.graphs.push((name.to_string(), child::job(&Job::Graphs { config })?));
+            }
+            BenchCase::Accuracy { tiny } => {
+                let source = case::accuracy_source(*tiny);
+                report.accuracy = Some(accuracy::compare(source, &arguments.set, run.threads, &stores)?);
             }
             BenchCase::Scaling { tiny } => {
                 let series = scaling::measure(*tiny, &arguments.set, run, &stores)?;

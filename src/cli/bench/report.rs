@@ -1,5 +1,6 @@
 //! What was measured, as tables and as JSON.
 
+use super::accuracy::TimeToAccuracy;
 use super::epochs::{Measured, OpTime};
 use super::peers::Peer;
 use super::scaling::Series;
@@ -17,6 +18,7 @@ pub struct Report {
     pub epochs: Vec<EpochResult>,
     pub graphs: Vec<(String, Result<graphs::MeasuredFolds, String>)>,
     pub scaling: Option<Result<Vec<Series>, String>>,
+    pub accuracy: Option<TimeToAccuracy>,
     /// Version of torch, where peers ran.
     pub torch: Option<String>,
 }
@@ -31,7 +33,7 @@ pub struct EpochResult {
 impl Report {
     /// Whether nothing was measured yet.
     pub fn is_empty(&self) -> bool {
-        self.epochs.is_empty() && self.graphs.is_empty() && self.scaling.is_none()
+        self.epochs.is_empty() && self.graphs.is_empty() && self.scaling.is_none() && self.accuracy.is_none()
     }
 
     /// Cases that failed.
@@ -39,7 +41,8 @@ impl Report {
         let epochs = self.epochs.iter().filter(|result| result.measured.is_err()).map(|result| result.case.as_str());
         let graphs = self.graphs.iter().filter(|(_, result)| result.is_err()).map(|(name, _)| name.as_str());
         let scaling = self.scaling.iter().filter(|result| result.is_err()).map(|_| "scaling");
-        epochs.chain(graphs).chain(scaling).collect()
+        let accuracy = self.accuracy.iter().filter(|result| result.failed()).map(|_| "time-to-accuracy");
+        epochs.chain(graphs).chain(scaling).chain(accuracy).collect()
     }
 
     pub fn text(&self, run: &BenchRun) -> String {
@@ -53,6 +56,9 @@ impl Report {
         }
         if let Some(scaling) = &self.scaling {
             let _ = scaling_table(&mut out, scaling);
+        }
+        if let Some(accuracy) = &self.accuracy {
+            let _ = accuracy.text(&mut out);
         }
         out
     }
@@ -242,6 +248,7 @@ impl Report {
             "version": env!("CARGO_PKG_VERSION"),
             "epochs": run.epochs, "warmup": run.warmup, "torch": self.torch,
             "cases": epochs.collect::<Vec<_>>(), "graphs": graphs.collect::<Vec<_>>(), "scaling": scaling,
+            "time_to_accuracy": self.accuracy.as_ref().map(TimeToAccuracy::json),
         })
     }
 }

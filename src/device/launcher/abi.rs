@@ -33,11 +33,13 @@ pub struct Dropout {
     pub threshold: u32,
     pub place: u32,
     pub scale: f32,
+    /// entries of X from here on keep their inputs: points of a grid
+    pub elements: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Dropout"][::core::mem::size_of::<Dropout>() - 28usize];
-    ["Alignment of Dropout"][::core::mem::align_of::<Dropout>() - 4usize];
+    ["Size of Dropout"][::core::mem::size_of::<Dropout>() - 40usize];
+    ["Alignment of Dropout"][::core::mem::align_of::<Dropout>() - 8usize];
 };
 /// Non-zeros of X by columns. A column is cut into segments of at most HARMONIA_LONG_ROW non-zeros, at least one.
 #[repr(C)]
@@ -226,7 +228,7 @@ pub struct MonbForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbForward"][::core::mem::size_of::<MonbForward>() - 136usize];
+    ["Size of MonbForward"][::core::mem::size_of::<MonbForward>() - 144usize];
     ["Alignment of MonbForward"][::core::mem::align_of::<MonbForward>() - 8usize];
 };
 #[repr(C)]
@@ -267,7 +269,7 @@ pub struct MonbBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbBackward"][::core::mem::size_of::<MonbBackward>() - 168usize];
+    ["Size of MonbBackward"][::core::mem::size_of::<MonbBackward>() - 184usize];
     ["Alignment of MonbBackward"][::core::mem::align_of::<MonbBackward>() - 8usize];
 };
 #[repr(C)]
@@ -304,7 +306,7 @@ pub struct MonbFinish {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 144usize];
+    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 160usize];
     ["Alignment of MonbFinish"][::core::mem::align_of::<MonbFinish>() - 8usize];
 };
 /// Every column of a sparse X: zero, then its non-zeros.
@@ -317,7 +319,7 @@ pub struct MonbSparseForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbSparseForward"][::core::mem::size_of::<MonbSparseForward>() - 200usize];
+    ["Size of MonbSparseForward"][::core::mem::size_of::<MonbSparseForward>() - 208usize];
     ["Alignment of MonbSparseForward"][::core::mem::align_of::<MonbSparseForward>() - 8usize];
 };
 #[repr(C)]
@@ -329,7 +331,7 @@ pub struct MonbSparseBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbSparseBackward"][::core::mem::size_of::<MonbSparseBackward>() - 232usize];
+    ["Size of MonbSparseBackward"][::core::mem::size_of::<MonbSparseBackward>() - 248usize];
     ["Alignment of MonbSparseBackward"][::core::mem::align_of::<MonbSparseBackward>() - 8usize];
 };
 /// knots.cu. Features that use the same experts share thresholds: increasing, then infinities up to one less than a power
@@ -374,7 +376,7 @@ pub struct KnotsForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsForward"][::core::mem::size_of::<KnotsForward>() - 120usize];
+    ["Size of KnotsForward"][::core::mem::size_of::<KnotsForward>() - 128usize];
     ["Alignment of KnotsForward"][::core::mem::align_of::<KnotsForward>() - 8usize];
 };
 #[repr(C)]
@@ -393,7 +395,7 @@ pub struct KnotsBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 128usize];
+    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 136usize];
     ["Alignment of KnotsBackward"][::core::mem::align_of::<KnotsBackward>() - 8usize];
 };
 #[repr(C)]
@@ -407,7 +409,7 @@ pub struct KnotsSparseForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsSparseForward"][::core::mem::size_of::<KnotsSparseForward>() - 160usize];
+    ["Size of KnotsSparseForward"][::core::mem::size_of::<KnotsSparseForward>() - 168usize];
     ["Alignment of KnotsSparseForward"][::core::mem::align_of::<KnotsSparseForward>() - 8usize];
 };
 #[repr(C)]
@@ -425,7 +427,7 @@ pub struct KnotsSparseBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsSparseBackward"][::core::mem::size_of::<KnotsSparseBackward>() - 176usize];
+    ["Size of KnotsSparseBackward"][::core::mem::size_of::<KnotsSparseBackward>() - 184usize];
     ["Alignment of KnotsSparseBackward"][::core::mem::align_of::<KnotsSparseBackward>() - 8usize];
 };
 /// project.cu. States of all hops stand side by side: row i holds T x width columns, of which those of hop t begin at
@@ -806,6 +808,164 @@ pub struct Loss {
 const _: () = {
     ["Size of Loss"][::core::mem::size_of::<Loss>() - 56usize];
     ["Alignment of Loss"][::core::mem::align_of::<Loss>() - 8usize];
+};
+/// table.cu: columns are (feature, hop, hat), features in order; those of a block of features stand in an array of their own.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableWeights {
+    /// columns: what a cell counts
+    pub weights: *mut f32,
+    /// d x 2: what a row counts whatever its cells, once and times its size
+    pub constants: *mut f32,
+    /// responses at the points of the grid, then perhaps at zero; x d
+    pub points: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// columns x 2: low, step
+    pub scales: *const f32,
+    /// d + 1: first column of each feature
+    pub column_ptr: *const u32,
+    pub features: u32,
+    pub first_hop: u32,
+    pub hops: u32,
+    /// row of `points` with the responses at zero
+    pub zero: u32,
+    /// probability that inputs are dropped; 0: `zero` is not read
+    pub dropped: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableWeights"][::core::mem::size_of::<TableWeights>() - 72usize];
+    ["Alignment of TableWeights"][::core::mem::align_of::<TableWeights>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableForward {
+    /// rows x d: H
+    pub state: *mut f32,
+    /// table rows x width
+    pub cells: *const ::core::ffi::c_void,
+    /// row of the table of each row
+    pub rows: *const u32,
+    /// rows; null: all 1
+    pub sizes: *const f32,
+    /// rows x d: F of the units themselves; null: none
+    pub own: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// columns
+    pub weights: *const f32,
+    /// d x 2
+    pub constants: *const f32,
+    /// d + 1
+    pub column_ptr: *const u32,
+    pub row_count: u64,
+    pub features: u32,
+    /// of the block
+    pub first_feature: u32,
+    pub block_features: u32,
+    /// columns of the block
+    pub width: u32,
+    /// whether its weights fit shared memory
+    pub staged: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableForward"][::core::mem::size_of::<TableForward>() - 104usize];
+    ["Alignment of TableForward"][::core::mem::align_of::<TableForward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableSums {
+    /// stretches x width: sums of dH times cell
+    pub partial: *mut f32,
+    /// rows x d
+    pub d_state: *const f32,
+    /// table rows x width
+    pub cells: *const ::core::ffi::c_void,
+    /// row of the table of each row
+    pub rows: *const u32,
+    /// columns
+    pub column_feature: *const u32,
+    pub row_count: u64,
+    /// rows of a stretch
+    pub stretch: u64,
+    pub features: u32,
+    /// of the block
+    pub first_column: u32,
+    pub width: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableSums"][::core::mem::size_of::<TableSums>() - 72usize];
+    ["Alignment of TableSums"][::core::mem::align_of::<TableSums>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableRowSums {
+    /// stretches x 3 x d: sums of dH, of size times dH, of F times dH
+    pub partial: *mut f32,
+    /// rows x d
+    pub d_state: *const f32,
+    /// rows; null: all 1
+    pub sizes: *const f32,
+    /// rows x d; null: none
+    pub own: *const f32,
+    pub row_count: u64,
+    pub stretch: u64,
+    pub features: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableRowSums"][::core::mem::size_of::<TableRowSums>() - 56usize];
+    ["Alignment of TableRowSums"][::core::mem::align_of::<TableRowSums>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableFinish {
+    /// in: responses at points, out: their gradients; x d
+    pub points: *mut f32,
+    /// T x d
+    pub d_hop_weights: *mut f32,
+    /// columns
+    pub sums: *const f32,
+    /// 3 x d
+    pub row_sums: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// columns x 2
+    pub scales: *const f32,
+    /// d + 1
+    pub column_ptr: *const u32,
+    pub features: u32,
+    pub first_hop: u32,
+    pub hops: u32,
+    /// points of the feature that has most
+    pub most: u32,
+    /// as in TableWeights; the row of zeros is row `most`
+    pub dropped: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableFinish"][::core::mem::size_of::<TableFinish>() - 80usize];
+    ["Alignment of TableFinish"][::core::mem::align_of::<TableFinish>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableOwn {
+    /// rows x d: out theta_0 dH
+    pub responses: *mut f32,
+    /// rows x d
+    pub d_state: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    pub row_count: u64,
+    pub features: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableOwn"][::core::mem::size_of::<TableOwn>() - 40usize];
+    ["Alignment of TableOwn"][::core::mem::align_of::<TableOwn>() - 8usize];
 };
 /// reduce.cu
 #[repr(C)]

@@ -142,6 +142,14 @@ impl<V: Driver> DeviceInputs<V> {
         }
     }
 
+    /// Elements of X whose inputs may be dropped; those behind them are points of a grid.
+    pub(super) fn maskable(&self, features: usize) -> u64 {
+        match &self.reach {
+            DeviceReach::Table(rows) => (rows.own() * features) as u64,
+            _ => u64::MAX,
+        }
+    }
+
     /// Number of graphs.
     pub(super) fn graphs(&self) -> usize {
         self.graph_ptr.len() - 1

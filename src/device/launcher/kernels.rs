@@ -3,7 +3,7 @@
 //! Invariant: the table names exactly the kernels there are (`tests/doctor.rs` compares it with the host engine and with
 //! ptxas), and every launch of a debug build checks its block against it, so that neither can go stale.
 
-use super::{THREADS, abi, knots, monb, route};
+use super::{THREADS, abi, knots, monb, route, table as walk_table};
 use crate::architecture::Architecture;
 use crate::loss::Objective;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 18] = [
+const LINEAR: [&str; 22] = [
     "adam",
     "graph_sum_backward",
     "graph_sum_forward",
@@ -71,6 +71,10 @@ const LINEAR: [&str; 18] = [
     "readout_bias",
     "route_backward_embeddings",
     "square_sums",
+    "table_finish",
+    "table_own",
+    "table_row_sums",
+    "table_weights",
     "total",
 ];
 /// Sums of columns: 32 columns x 8 slices of rows.
@@ -141,6 +145,8 @@ fn table() -> Vec<Kernel> {
     add(TEAMS, [rows, 1], None);
     add(TILES, [32, rows / 32], None);
     add(&SPARSE_KNOTS, [32, knots::FORWARD_WARPS], None);
+    add(&walk_table::SUMS, [THREADS, 1], None);
+    add(&walk_table::FORWARD, [THREADS, 1], Some(|_| walk_table::WEIGHT_BYTES));
     add(&["knots_forward"], [32, knots::FORWARD_WARPS], Some(|_| knots::TABLE_BYTES));
     add(&["knots_backward"], [32, knots::BACKWARD_WARPS], Some(|_| knots::SUM_BYTES));
     for (variant, dynamic) in monb::VARIANTS {

@@ -196,7 +196,7 @@ impl<V: Driver> Launcher<V> {
                     nodes: inputs.nodes as u64,
                     block_rows: cut.rows,
                     knots: self.table(knots, d, Some(&cut)),
-                    dropout: masks(dropout),
+                    dropout: masks(dropout, inputs.maskable(d)),
                 };
                 // SAFETY: X and F are n x d; tables are those `compile` made of these features, and what a block copies of
                 // them has the shared memory `Cut` counts.
@@ -207,7 +207,7 @@ impl<V: Driver> Launcher<V> {
                     responses: self.at_mut(responses, 0),
                     x: x.columns(self),
                     knots: self.table(knots, d, None),
-                    dropout: masks(dropout),
+                    dropout: masks(dropout, inputs.maskable(d)),
                 };
                 // SAFETY: responses are d + nnz, segments lie inside the columns; tables as above.
                 unsafe { self.run("knots_sparse_forward", warps(x.segments()), &arguments) }
@@ -247,7 +247,7 @@ impl<V: Driver> Launcher<V> {
                     nodes: inputs.nodes as u64,
                     chunk_rows: cut.rows,
                     knots: self.table(knots, d, Some(&cut)),
-                    dropout: masks(dropout),
+                    dropout: masks(dropout, inputs.maskable(d)),
                 };
                 // SAFETY: X and dF are n x d, tables as in the forward pass; a chunk has stride x 2 x d sums, zero where a
                 // block adds to them directly.
@@ -264,7 +264,7 @@ impl<V: Driver> Launcher<V> {
                     d_responses: self.at(d_responses, 0),
                     x: x.columns(self),
                     knots: self.table(knots, d, None),
-                    dropout: masks(dropout),
+                    dropout: masks(dropout, inputs.maskable(d)),
                 };
                 // SAFETY: d_responses are d + nnz, a segment has stride x 2 sums, a feature as many.
                 unsafe {

@@ -35,6 +35,7 @@ use crate::plan::{BatchSizes, Plan, Space};
 pub use driver::{Driver, Gemm, Launch};
 use harmonia_graph::error::{Error, Result};
 use inputs::DeviceFeatures;
+use std::sync::Mutex;
 pub use inputs::DeviceInputs;
 pub use kernels::{Kernel, kernel, kernels};
 pub use knots::DeviceKnots;
@@ -77,12 +78,13 @@ pub struct Launcher<V: Driver> {
     driver: V,
     states: States,
     blocks: Blocks,
+    last_table: Mutex<table::LastTable<V>>,
 }
 
 impl<V: Driver> Launcher<V> {
     /// Runs on `driver`; propagated states are stored as `states`.
     pub fn new(driver: V, states: States) -> Self {
-        Launcher { driver, states, blocks: Blocks::default() }
+        Launcher { driver, states, blocks: Blocks::default(), last_table: Mutex::new(None) }
     }
 
     /// With other numbers of blocks: tests make small problems stride.
@@ -157,11 +159,11 @@ fn stretches(items: u64, least: u64, most: u64) -> (u64, u64) {
     (items.div_ceil(size), size)
 }
 
-/// Masks as kernels see them; none means nothing is dropped.
-fn masks(dropout: Option<&Dropout>) -> abi::Dropout {
+/// Masks as kernels see them; none means nothing is dropped. `elements` of X at most lose inputs.
+fn masks(dropout: Option<&Dropout>, elements: u64) -> abi::Dropout {
     let Some(dropout) = dropout else {
         let place = abi::HARMONIA_DROP_NONE;
-        return abi::Dropout { key: [0; 2], purpose: 0, step: 0, threshold: 0, place, scale: 1.0 };
+        return abi::Dropout { key: [0; 2], purpose: 0, step: 0, threshold: 0, place, scale: 1.0, elements: 0 };
     };
     let (key, purpose, step) = dropout.stream.words();
     let place = match dropout.place {
@@ -170,7 +172,8 @@ fn masks(dropout: Option<&Dropout>) -> abi::Dropout {
         DropoutPlace::Feature => abi::HARMONIA_DROP_FEATURE,
         DropoutPlace::Hidden => abi::HARMONIA_DROP_HIDDEN,
     };
-    abi::Dropout { key, purpose, step, threshold: dropout.threshold(), place, scale: dropout.scale() as f32 }
+    let (threshold, scale) = (dropout.threshold(), dropout.scale() as f32);
+    abi::Dropout { key, purpose, step, threshold, place, scale, elements }
 }
 
 // Each op is a method of the launcher under its own name, in the file of its kernels; those of the trait hand on to it.

@@ -1,42 +1,299 @@
-//! Steps from a table of walks: `kernels/table.cu`.
+//! Steps from a table of walks: launches of `kernels/table.cu`.
+//!
+//! A table is copied to the device once, block by block, and stays while something reads it: batches bring the numbers of
+//! their rows, nothing else of it.
 
-use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Launcher};
+use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Grid, Launcher, THREADS, abi, stretches};
 use crate::batch::TableRows;
+use crate::device::launcher::inputs::DeviceReach;
 use harmonia_graph::error::{Error, Result};
-use std::marker::PhantomData;
+use harmonia_graph::walk_table::{Block, CellBits, Cells, WalkTable};
+use std::ffi::c_void;
+use std::ptr::null;
+use std::sync::{Arc, PoisonError, Weak};
 
-/// Rows of a table on the device.
-pub(super) struct DeviceTableRows<V: Driver> {
-    driver: PhantomData<V>,
+/// Rows of a stretch whose sums are taken one after the other, at least.
+const STRETCH: u64 = 64;
+/// Stretches, at most.
+const STRETCHES: u64 = 512;
+/// Shared memory for the weights of a block of features; wider ones stay in global memory.
+pub(super) const WEIGHT_BYTES: usize = 32 << 10;
+
+/// Kernels by the bits of a cell, in the order of [`CellBits`].
+pub(super) const FORWARD: [&str; 3] = ["table_forward_u8", "table_forward_u16", "table_forward_f32"];
+pub(super) const SUMS: [&str; 3] = ["table_sums_u8", "table_sums_u16", "table_sums_f32"];
+
+/// The table that was copied last: which one, and where it is.
+pub(super) type LastTable<V> = Option<(Weak<WalkTable>, Weak<DeviceTable<V>>)>;
+
+/// A whole table on the device.
+pub(super) struct DeviceTable<V: Driver> {
+    blocks: Vec<DeviceBlock<V>>,
+    /// columns x 2.
+    scales: Buffer<V, f32>,
+    /// First column of each feature, and the end.
+    column_ptr: Buffer<V, u32>,
+    /// Feature of each column.
+    column_feature: Buffer<V, u32>,
+    columns: usize,
 }
 
+struct DeviceBlock<V: Driver> {
+    cells: DeviceCells<V>,
+    first_feature: usize,
+    features: usize,
+    first_column: usize,
+    width: usize,
+}
+
+enum DeviceCells<V: Driver> {
+    Eight(Buffer<V, u8>),
+    Sixteen(Buffer<V, u16>),
+    Float(Buffer<V, f32>),
+}
+
+/// Rows of a table that a batch is made of.
+pub(super) struct DeviceTableRows<V: Driver> {
+    table: Arc<DeviceTable<V>>,
+    host: TableRows,
+    rows: Buffer<V, u32>,
+    sizes: Option<Buffer<V, f32>>,
+}
+
+impl<V: Driver> DeviceTableRows<V> {
+    /// Rows of X that masks of inputs apply to.
+    pub(super) fn own(&self) -> usize {
+        self.host.own()
+    }
+}
+
+impl<V: Driver> DeviceTable<V> {
+    fn new(launcher: &Launcher<V>, table: &WalkTable) -> Result<Self> {
+        let (mut column_ptr, mut column_feature, mut scales) = (vec![0u32], Vec::new(), Vec::new());
+        let mut blocks = Vec::with_capacity(table.blocks().len());
+        for block in table.blocks() {
+            blocks.push(DeviceBlock::new(launcher, block, column_feature.len())?);
+            scales.extend_from_slice(block.scales.as_flattened());
+            for k in block.features.clone() {
+                column_feature.extend(table.columns(block, k).map(|_| k as u32));
+                column_ptr.push(column_feature.len() as u32);
+            }
+        }
+        Ok(DeviceTable {
+            blocks,
+            scales: launcher.copy(&scales)?,
+            column_ptr: launcher.copy(&column_ptr)?,
+            columns: column_feature.len(),
+            column_feature: launcher.copy(&column_feature)?,
+        })
+    }
+}
+
+impl<V: Driver> DeviceBlock<V> {
+    fn new(launcher: &Launcher<V>, block: &Block, first_column: usize) -> Result<Self> {
+        Ok(DeviceBlock {
+            cells: match &block.cells {
+                Cells::Eight(cells) => DeviceCells::Eight(launcher.copy(cells)?),
+                Cells::Sixteen(cells) => DeviceCells::Sixteen(launcher.copy(cells)?),
+                Cells::Float(cells) => DeviceCells::Float(launcher.copy(cells)?),
+            },
+            first_feature: block.features.start,
+            features: block.features.len(),
+            first_column,
+            width: block.width(),
+        })
+    }
+
+    /// Where the cells are, and their kind.
+    fn cells(&self, launcher: &Launcher<V>) -> (*const c_void, usize) {
+        match &self.cells {
+            DeviceCells::Eight(cells) => (launcher.at(cells, 0).cast(), CellBits::Eight as usize),
+            DeviceCells::Sixteen(cells) => (launcher.at(cells, 0).cast(), CellBits::Sixteen as usize),
+            DeviceCells::Float(cells) => (launcher.at(cells, 0).cast(), CellBits::Float as usize),
+        }
+    }
+}
+
+#[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn table_rows(&self, _: &TableRows) -> Result<DeviceTableRows<V>> {
-        Err(no_kernels())
+    pub(super) fn table_rows(&self, rows: &TableRows) -> Result<DeviceTableRows<V>> {
+        let sizes = rows.table.contents.sizes.as_ref();
+        let sizes: Option<Vec<f32>> = sizes.map(|sizes| rows.rows.iter().map(|&row| sizes[row as usize]).collect());
+        Ok(DeviceTableRows {
+            table: self.device_table(&rows.table)?,
+            rows: self.copy(&rows.rows)?,
+            sizes: sizes.map(|sizes| self.copy(&sizes)).transpose()?,
+            host: rows.clone(),
+        })
+    }
+
+    /// The table on the device: the copy that is there, or a new one.
+    fn device_table(&self, table: &Arc<WalkTable>) -> Result<Arc<DeviceTable<V>>> {
+        let mut last = self.last_table.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = last.as_ref().filter(|(host, _)| std::ptr::eq(host.as_ptr(), Arc::as_ptr(table)));
+        if let Some(there) = known.and_then(|(_, device)| device.upgrade()) {
+            return Ok(there);
+        }
+        let there = Arc::new(DeviceTable::new(self, table)?);
+        *last = Some((Arc::downgrade(table), Arc::downgrade(&there)));
+        Ok(there)
     }
 
     pub(super) fn table_forward(
         &self,
-        _state: &mut DeviceMatrix<V>,
-        _responses: &DeviceMatrix<V>,
-        _hop_weights: &Buffer<V, f32>,
-        _inputs: &DeviceInputs<V>,
+        state: &mut DeviceMatrix<V>,
+        responses: &DeviceMatrix<V>,
+        hop_weights: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
     ) -> Result<()> {
-        Err(no_kernels())
+        let rows = check(state, responses, inputs)?;
+        let (table, d) = (&*rows.table, state.cols);
+        let mut weights = self.allocate::<f32>(table.columns)?;
+        let mut constants = self.allocate::<f32>(2 * d)?;
+        let contents = &rows.host.table.contents;
+        let arguments = abi::TableWeights {
+            weights: self.at_mut(&mut weights, 0),
+            constants: self.at_mut(&mut constants, 0),
+            points: self.at(&responses.values, rows.own() * d),
+            hop_weights: self.at(hop_weights, 0),
+            scales: self.at(&table.scales, 0),
+            column_ptr: self.at(&table.column_ptr, 0),
+            features: d as u32,
+            first_hop: contents.first_hop() as u32,
+            hops: contents.hops as u32,
+            zero: rows.host.table.grid.most() as u32,
+            dropped: rows.host.dropped as f32,
+        };
+        // SAFETY: a weight and a scale per column, constants per feature; responses have a row per point behind those of the
+        // units, and one of zeros where inputs are dropped (`check`).
+        unsafe { self.run("table_weights", Grid::flat(d), &arguments)? };
+        for block in &table.blocks {
+            let (cells, kind) = block.cells(self);
+            let bytes = block.width * size_of::<f32>();
+            let staged = bytes <= WEIGHT_BYTES;
+            let arguments = abi::TableForward {
+                state: self.at_mut(&mut state.values, 0),
+                cells,
+                rows: self.at(&rows.rows, 0),
+                sizes: rows.sizes.as_ref().map_or(null(), |sizes| self.at(sizes, 0)),
+                own: if rows.own() > 0 { self.at(&responses.values, 0) } else { null() },
+                hop_weights: self.at(hop_weights, 0),
+                weights: self.at(&weights, 0),
+                constants: self.at(&constants, 0),
+                column_ptr: self.at(&table.column_ptr, 0),
+                row_count: rows.rows.len() as u64,
+                features: d as u32,
+                first_feature: block.first_feature as u32,
+                block_features: block.features as u32,
+                width: block.width as u32,
+                staged: u32::from(staged),
+            };
+            let mut grid = Grid::flat(rows.rows.len() * block.features);
+            grid.shared_bytes = if staged { bytes as u32 } else { 0 };
+            // SAFETY: H is rows x d, F begins with as many rows where units have one; rows of the table are below its number
+            // of rows (`WalkTable::row_of`), a block has `width` cells in each.
+            unsafe { self.run(FORWARD[kind], grid, &arguments)? };
+        }
+        Ok(())
     }
 
     pub(super) fn table_backward(
         &self,
-        _responses: &mut DeviceMatrix<V>,
-        _d_hop_weights: &mut Buffer<V, f32>,
-        _state: &DeviceMatrix<V>,
-        _hop_weights: &Buffer<V, f32>,
-        _inputs: &DeviceInputs<V>,
+        responses: &mut DeviceMatrix<V>,
+        d_hop_weights: &mut Buffer<V, f32>,
+        state: &DeviceMatrix<V>,
+        hop_weights: &Buffer<V, f32>,
+        inputs: &DeviceInputs<V>,
     ) -> Result<()> {
-        Err(no_kernels())
+        let rows = check(state, responses, inputs)?;
+        let (table, d, count) = (&*rows.table, state.cols, rows.rows.len() as u64);
+        let (parts, stretch) = stretches(count, STRETCH, STRETCHES);
+        let mut sums = self.allocate::<f32>(table.columns)?;
+        let mut partial = self.allocate::<f32>(parts as usize * table.blocks.iter().map(|b| b.width).max().unwrap_or(0))?;
+        for block in &table.blocks {
+            let (cells, kind) = block.cells(self);
+            let arguments = abi::TableSums {
+                partial: self.at_mut(&mut partial, 0),
+                d_state: self.at(&state.values, 0),
+                cells,
+                rows: self.at(&rows.rows, 0),
+                column_feature: self.at(&table.column_feature, 0),
+                row_count: count,
+                stretch,
+                features: d as u32,
+                first_column: block.first_column as u32,
+                width: block.width as u32,
+            };
+            let grid = Grid::new([(block.width as u64).div_ceil(u64::from(THREADS)), parts], [THREADS, 1]);
+            let to = self.at_mut(&mut sums, block.first_column);
+            // SAFETY: a partial sum per stretch and column of the block, the widest of which has room; the rest as forward.
+            unsafe {
+                self.run(SUMS[kind], grid, &arguments)?;
+                self.sum_columns(to, self.at(&partial, 0), parts, block.width, false)?;
+            }
+        }
+        let mut row_sums = self.allocate::<f32>(3 * d)?;
+        let mut partial = self.allocate::<f32>(parts as usize * 3 * d)?;
+        let own = if rows.own() > 0 { self.at(&responses.values, 0) } else { null() };
+        let arguments = abi::TableRowSums {
+            partial: self.at_mut(&mut partial, 0),
+            d_state: self.at(&state.values, 0),
+            sizes: rows.sizes.as_ref().map_or(null(), |sizes| self.at(sizes, 0)),
+            own,
+            row_count: count,
+            stretch,
+            features: d as u32,
+        };
+        let grid = Grid::new([(d as u64).div_ceil(u64::from(THREADS)), parts], [THREADS, 1]);
+        let contents = &rows.host.table.contents;
+        // SAFETY: three partial sums per stretch and feature; dH and F as forward.
+        unsafe {
+            self.run("table_row_sums", grid, &arguments)?;
+            self.sum_columns(self.at_mut(&mut row_sums, 0), self.at(&partial, 0), parts, 3 * d, false)?;
+        }
+        let arguments = abi::TableFinish {
+            points: self.at_mut(&mut responses.values, rows.own() * d),
+            d_hop_weights: self.at_mut(d_hop_weights, 0),
+            sums: self.at(&sums, 0),
+            row_sums: self.at(&row_sums, 0),
+            hop_weights: self.at(hop_weights, 0),
+            scales: self.at(&table.scales, 0),
+            column_ptr: self.at(&table.column_ptr, 0),
+            features: d as u32,
+            first_hop: contents.first_hop() as u32,
+            hops: contents.hops as u32,
+            most: rows.host.table.grid.most() as u32,
+            dropped: rows.host.dropped as f32,
+        };
+        // SAFETY: as `table_weights`; every thread has a column of the points to itself.
+        unsafe { self.run("table_finish", Grid::flat(d), &arguments)? };
+        if rows.own() == 0 {
+            return Ok(());
+        }
+        let arguments = abi::TableOwn {
+            responses: self.at_mut(&mut responses.values, 0),
+            d_state: self.at(&state.values, 0),
+            hop_weights: self.at(hop_weights, 0),
+            row_count: count,
+            features: d as u32,
+        };
+        // SAFETY: F begins with the rows of the units, dH has as many.
+        unsafe { self.run("table_own", Grid::flat(rows.rows.len() * d), &arguments) }
     }
 }
 
-fn no_kernels() -> Error {
-    Error::Device("tables of walks are for the CPU; set engine.table = off".into())
+/// The rows of the batch, where the matrices have theirs.
+fn check<'a, V: Driver>(
+    state: &DeviceMatrix<V>,
+    responses: &DeviceMatrix<V>,
+    inputs: &'a DeviceInputs<V>,
+) -> Result<&'a DeviceTableRows<V>> {
+    let DeviceReach::Table(rows) = &inputs.reach else {
+        return Err(Error::Device("this batch was not made from a table of walks".into()));
+    };
+    let points = rows.host.table.grid.most() + usize::from(rows.host.dropped > 0.0);
+    let fits = state.rows == rows.rows.len()
+        && responses.rows == rows.own() + points
+        && [state.cols, responses.cols] == [rows.host.table.grid.features(); 2];
+    if fits { Ok(rows) } else { Err(Error::Device("matrices of another batch".into())) }
 }

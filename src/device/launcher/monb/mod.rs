@@ -60,7 +60,7 @@ impl<V: Driver> Launcher<V> {
             active: a.active as u32,
             layers: a.hidden.len() as u32,
             head_width: sizes.width as u32,
-            dropout: masks(dropout),
+            dropout: masks(dropout, inputs.maskable(a.features)),
         };
         let mut grid = Grid::new(grid, [variant.threads, 1]);
         grid.shared_bytes = workspace.shared_bytes;
@@ -126,7 +126,7 @@ impl<V: Driver> Launcher<V> {
             active: a.active as u32,
             layers: a.hidden.len() as u32,
             head_width: sizes.width as u32,
-            dropout: masks(dropout),
+            dropout: masks(dropout, inputs.maskable(a.features)),
         };
         let mut grid = Grid::new(grid, [variant.threads, 1]);
         grid.shared_bytes = workspace.shared_bytes;
@@ -183,7 +183,8 @@ impl<V: Driver> Launcher<V> {
             active: a.active as u32,
             bases: a.bases as u32,
             head_width: sizes.width as u32,
-            dropout: masks(dropout),
+            // Factors on whole responses alone are read from it.
+            dropout: masks(dropout, u64::MAX),
         };
         let rows = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
         // SAFETY: sums hold d x m x (w + 1) and C x hidden, gates d x m, gradient and parameters the whole layout.
