@@ -9,8 +9,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Bottom up; a module may import those before it.
-const GRAPH: &[&str] =
-    &["error", "stop", "files", "lock", "cache", "units", "watch", "seed", "simd", "array", "npy", "graph", "dataset", "store", "walk_table"];
+const GRAPH: &[&str] = &[
+    "error",
+    "stop",
+    "files",
+    "lock",
+    "cache",
+    "units",
+    "watch",
+    "seed",
+    "simd",
+    "array",
+    "npy",
+    "graph",
+    "dataset",
+    "store",
+    "walk_table",
+];
 const DATA: &[&str] = &[
     "pickle",
     "archive",

@@ -1,9 +1,9 @@
 //! `--dry-run`: what would be trained, with how many parameters, in how much memory.
 
+use crate::cli::train::table_line;
 use crate::config::{Config, Monb};
 use crate::device::Device;
 use crate::plan::{Cost, DatasetSizes, Plan, Space};
-use crate::cli::train::table_line;
 use crate::settings::to_toml;
 use crate::tabulate::Tabulation;
 use crate::train::Prepared;

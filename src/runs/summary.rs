@@ -87,7 +87,8 @@ impl TableSummary {
 
     /// For people.
     pub fn warning(&self) -> String {
-        let [tabulated, exact] = [self.validation_loss, self.exact_validation_loss].map(|loss| loss.unwrap_or(f64::NAN));
+        let [tabulated, exact] =
+            [self.validation_loss, self.exact_validation_loss].map(|loss| loss.unwrap_or(f64::NAN));
         format!(
             "the table of walks has a validation loss of {tabulated:.4}, the exact model {exact:.4}; more points \
              (engine.table_points, now {}) or engine.table = off bring them together",

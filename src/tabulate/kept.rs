@@ -165,9 +165,8 @@ fn kept<'a>(
     }
     let waiting = || watch.step("waiting for another process that makes this table");
     let lock_path = directory.with_extension("lock");
-    let _lock = lock::hold(&lock_path, watch.stop(), &waiting).map_err(|error| {
-        watch.check().err().unwrap_or_else(|| Error::io("lock", &lock_path)(error))
-    })?;
+    let _lock = lock::hold(&lock_path, watch.stop(), &waiting)
+        .map_err(|error| watch.check().err().unwrap_or_else(|| Error::io("lock", &lock_path)(error)))?;
     std::fs::create_dir_all(directory).map_err(Error::io("create directory", directory))?;
     files::remove_unfinished(directory);
     let total = description.blocks as u64;

@@ -158,7 +158,12 @@ impl TablePlan {
 
     /// The same table with another number of points.
     pub fn with_points(&self, dataset: &Dataset, points: usize) -> TablePlan {
-        TablePlan { points, grid: Grid::of(&dataset.features, points), contents: self.contents.clone(), bits: self.bits }
+        TablePlan {
+            points,
+            grid: Grid::of(&dataset.features, points),
+            contents: self.contents.clone(),
+            bits: self.bits,
+        }
     }
 
     /// Bytes that an epoch of training reads, beside what all ways read.

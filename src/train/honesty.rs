@@ -40,9 +40,7 @@ pub fn look<D: Device<Real = f32>>(
     };
     let off = format!(
         "epoch {epochs}: validation loss {:.4} by the table of {} points, {:.4} on the whole graph",
-        losses.tabulated,
-        plan.points,
-        losses.exact
+        losses.tabulated, plan.points, losses.exact
     );
     let Some(finer) = plan.finer(config, &run.dataset) else { return Ok(Some(off)) };
     trainer.replace_table(tables.table(&run.dataset, config.walk, &finer, watch)?, finer.points);

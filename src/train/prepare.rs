@@ -130,7 +130,8 @@ impl Prepared {
     /// # Errors
     /// None but what stops a build.
     pub fn walk_table(&self, walk: Walk) -> Result<Option<Arc<WalkTable>>> {
-        let made = || self.tabulation.plan().map(|plan| Builder::new(&self.dataset, walk, plan).table(&Watch::silent()));
+        let made =
+            || self.tabulation.plan().map(|plan| Builder::new(&self.dataset, walk, plan).table(&Watch::silent()));
         match &self.table {
             Some(table) => Ok(Some(Arc::clone(table))),
             None => Ok(made().transpose()?.map(Arc::new)),

@@ -152,7 +152,11 @@ impl TimeToAccuracy {
     }
 
     pub fn text(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "Seconds to within {} points of the best validation accuracy, validation included.\n", 100.0 * WITHIN)?;
+        writeln!(
+            out,
+            "Seconds to within {} points of the best validation accuracy, validation included.\n",
+            100.0 * WITHIN
+        )?;
         writeln!(
             out,
             "{:<20}{:>10}{:>12}{:>10}{:>9}{:>8}{:>10}{:>22}{:>10}",

@@ -128,7 +128,9 @@ fn config(case: &BenchCase, arguments: &Arguments) -> Result<Config> {
     let mut config = match case {
         BenchCase::Epochs(case) => case::config(case.preset, &case::EPOCH_SETTINGS, &arguments.set),
         BenchCase::Graphs(name) => case::config(name, &graphs::SETTINGS, &arguments.set),
-        BenchCase::Scaling { .. } | BenchCase::Accuracy { .. } => case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set),
+        BenchCase::Scaling { .. } | BenchCase::Accuracy { .. } => {
+            case::config(scaling::PRESET, &case::EPOCH_SETTINGS, &arguments.set)
+        }
     }?;
     config.run.threads = arguments.threads;
     Ok(config)

@@ -124,7 +124,8 @@ impl<T: Real> CpuInputs<T> {
                 }
                 Reach::Table(table) => {
                     let sizes = table.table.contents.sizes.as_ref();
-                    let sizes = sizes.map(|sizes| table.rows.iter().map(|&row| T::from_f32(sizes[row as usize])).collect());
+                    let sizes =
+                        sizes.map(|sizes| table.rows.iter().map(|&row| T::from_f32(sizes[row as usize])).collect());
                     CpuReach::Table(table.clone(), sizes.unwrap_or_default())
                 }
             },

@@ -101,16 +101,17 @@ fn backward_by_rows<T: Real>(
     outputs: usize,
 ) -> Result<()> {
     let d = weight.len() / outputs;
-    let parts: Vec<Vec<T>> = (state.par_chunks_mut(TABLE_ROWS * d.max(1)).zip(d_logits.par_chunks(TABLE_ROWS * outputs)))
-        .map(|(state, d_logits)| {
-            let rows = d_logits.len() / outputs;
-            let mut d_weight = vec![T::zero(); d * outputs];
-            let d_rows = View::new(d_logits, rows, outputs);
-            gemm(&mut d_weight, View::new(state, rows, d).transposed(), d_rows, false);
-            gemm(state, d_rows, View::new(weight, d, outputs).transposed(), false);
-            d_weight
-        })
-        .collect();
+    let parts: Vec<Vec<T>> =
+        (state.par_chunks_mut(TABLE_ROWS * d.max(1)).zip(d_logits.par_chunks(TABLE_ROWS * outputs)))
+            .map(|(state, d_logits)| {
+                let rows = d_logits.len() / outputs;
+                let mut d_weight = vec![T::zero(); d * outputs];
+                let d_rows = View::new(d_logits, rows, outputs);
+                gemm(&mut d_weight, View::new(state, rows, d).transposed(), d_rows, false);
+                gemm(state, d_rows, View::new(weight, d, outputs).transposed(), false);
+                d_weight
+            })
+            .collect();
     for part in &parts {
         d_weight.iter_mut().zip(part).for_each(|(sum, &value)| *sum += value);
     }

@@ -35,12 +35,12 @@ use crate::plan::{BatchSizes, Plan, Space};
 pub use driver::{Driver, Gemm, Launch};
 use harmonia_graph::error::{Error, Result};
 use inputs::DeviceFeatures;
-use std::sync::Mutex;
 pub use inputs::DeviceInputs;
 pub use kernels::{Kernel, kernel, kernels};
 pub use knots::DeviceKnots;
 pub use memory::{Buffer, DeviceMatrix};
 pub use project::DeviceHops;
+use std::sync::Mutex;
 
 /// Threads of a block in kernels without a shape of their own.
 const THREADS: u32 = 256;

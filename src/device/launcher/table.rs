@@ -209,7 +209,8 @@ impl<V: Driver> Launcher<V> {
         let (table, d, count) = (&*rows.table, state.cols, rows.rows.len() as u64);
         let (parts, stretch) = stretches(count, STRETCH, STRETCHES);
         let mut sums = self.allocate::<f32>(table.columns)?;
-        let mut partial = self.allocate::<f32>(parts as usize * table.blocks.iter().map(|b| b.width).max().unwrap_or(0))?;
+        let mut partial =
+            self.allocate::<f32>(parts as usize * table.blocks.iter().map(|b| b.width).max().unwrap_or(0))?;
         for block in &table.blocks {
             let (cells, kind) = block.cells(self);
             let arguments = abi::TableSums {

@@ -53,7 +53,11 @@ impl Grid {
             && ptr.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= points.len())
             && ptr.windows(2).all(|pair| increasing(&points[pair[0]..pair[1]]))
             && points.iter().all(|point| point.is_finite());
-        if whole { Ok(Grid { ptr, points, exact }) } else { Err(Error::Data("the points of a table are damaged".into())) }
+        if whole {
+            Ok(Grid { ptr, points, exact })
+        } else {
+            Err(Error::Data("the points of a table are damaged".into()))
+        }
     }
 
     /// Where the points of each feature begin, and the end; all points.
@@ -135,7 +139,9 @@ impl ValueSet {
             ValueSet::Many { least, largest } => {
                 let (mut low, mut high) = (*least, *largest);
                 match self {
-                    ValueSet::Few(values) => values.iter().for_each(|&value| (low, high) = (low.min(value), high.max(value))),
+                    ValueSet::Few(values) => {
+                        values.iter().for_each(|&value| (low, high) = (low.min(value), high.max(value)))
+                    }
                     ValueSet::Many { least, largest } => (low, high) = (low.min(*least), high.max(*largest)),
                 }
                 *self = ValueSet::Many { least: low, largest: high };
