@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 impl<D: Device<Real = f32>> Tuning<'_, D> {
-    /// Trains, and scores the validation units; with `test`, the test units too. Settings under which it diverges, or that do not fit the data or the device, count as worst.
+    /// Trains, and scores what settings are compared by; with `test`, the test units too. Settings under which it diverges, or
+    /// that do not fit the data or the device, count as worst.
     pub(super) fn train(&self, job: &Job, test: bool) -> Result<(Measured, Option<Scores>)> {
         let mut config = self.trials[job.trial].config.clone();
         config.train.epochs = config.train.epochs.div_ceil(job.divisor);
