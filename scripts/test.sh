@@ -31,10 +31,12 @@ if ! browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; 
 fi
 
 step cargo fmt --all --check
-step cargo clippy --workspace --all-targets -- -D warnings
+# nvcc runs once, for the tests: clippy's runs of build.rs, which are its own, and the documentation do without.
+HARMONIA_CUDA=off step cargo clippy --workspace --all-targets -- -D warnings
 # The library by itself, without formats and commands.
-step cargo clippy --lib --no-default-features -- -D warnings
-RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
+HARMONIA_CUDA=off step cargo clippy --lib --no-default-features -- -D warnings
+# With the examples, because these bring the features of test dependencies, which everything was checked with above.
+HARMONIA_CUDA=off RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps --lib --examples
 # --show-output: a test that has to skip says so.
 step cargo test --workspace --no-fail-fast -- --show-output
 # From here on what the tests were built with: `cargo run` would build once more, with the features of fewer crates.

@@ -26,7 +26,7 @@ pub enum HopWeights {
 
 /// Larger models are taken for a typing error.
 const MOST_PARAMETERS: u128 = 1 << 32;
-/// Likewise.
+/// More experts, too.
 const MOST_EXPERTS: usize = 1 << 16;
 
 /// All sizes of a model.
@@ -104,7 +104,7 @@ pub struct Tensor {
     pub name: String,
     /// Row-major shape.
     pub shape: Vec<usize>,
-    /// Where its elements are.
+    /// Where its elements are among all parameters.
     pub range: Range<usize>,
 }
 

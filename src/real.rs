@@ -25,7 +25,7 @@ pub trait Real:
     fn from_f64(value: f64) -> Self;
     /// Rounds to this type.
     fn from_f32(value: f32) -> Self;
-    /// Widens.
+    /// The same number in f64, exactly.
     fn widen(self) -> f64;
     /// The largest number below this one.
     fn next_down(self) -> Self;

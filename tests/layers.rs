@@ -129,7 +129,10 @@ fn an_upward_import_would_be_found() {
     assert_eq!(find("low", 0, "use super::high;"), ["high"]);
     assert_eq!(find("low", 1, "use super::super::{high, low};"), ["high"]);
     assert_eq!(find("low", 0, "use crate::{high::Thing, low};"), ["high"]);
+    assert_eq!(find("low", 0, "use crate::{low::{A, B}, high};"), ["high"]);
+    assert_eq!(find("low", 0, "#[cfg(test)]\nmod tests;\nuse crate::high;"), ["high"]);
     assert!(find("high", 0, "use crate::low::Thing; use super::low::Other;").is_empty());
+    assert!(find("low", 0, "use crate::{low::{high, A}, low};").is_empty());
     assert!(find("low", 1, "use super::high::Sibling;").is_empty());
     assert!(find("low", 0, "// crate::high is mentioned\n#[cfg(test)]\nmod tests { use crate::high; }").is_empty());
 }
@@ -159,7 +162,7 @@ fn upward(source: &Path, order: &[&str]) -> Vec<String> {
 /// Top-level modules that a file names although they stand above its own. `depth`: how far below the top it is.
 fn violations(module: &str, depth: usize, text: &str, order: &[&str]) -> Vec<String> {
     let text: String = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n");
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or("");
+    let text = outside_tests(&text);
     let own = order.iter().position(|name| *name == module).unwrap_or(0);
     let root = "super::".repeat(depth + 1);
     let mut found = Vec::new();
@@ -180,15 +183,36 @@ fn violations(module: &str, depth: usize, text: &str, order: &[&str]) -> Vec<Str
     found
 }
 
+/// What stands before the tests of a file; tests in a file of their own are only named here.
+fn outside_tests(text: &str) -> &str {
+    let opens_here = |(at, start): &(usize, &str)| {
+        let line = text[at + start.len()..].lines().next().unwrap_or("");
+        !line.trim_end().ends_with(';')
+    };
+    let tests = text.match_indices("#[cfg(test)]\nmod ").find(opens_here);
+    tests.map_or(text, |(at, _)| &text[..at])
+}
+
 /// The first names of a path, or of each path in braces.
 fn named(rest: &str) -> Vec<String> {
     let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    match rest.strip_prefix('{') {
-        Some(list) => {
-            list.split_once('}').map_or(list, |(list, _)| list).split(',').map(|part| word(part.trim())).collect()
+    let Some(list) = rest.strip_prefix('{') else { return vec![word(rest)] };
+    let (mut names, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            ',' | '}' if depth == 0 => {
+                names.push(word(list[start..at].trim()));
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
         }
-        None => vec![word(rest)],
     }
+    names
 }
 
 /// Sources outside tests.

@@ -50,17 +50,17 @@ fn typed(message: &str, flags: &[String], settings: &[String]) -> Option<String>
     let has = |way: &str| {
         way.split(' ').filter(|word| word.starts_with("--")).all(|word| flags.iter().any(|flag| flag == word))
     };
-    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut proposed: Vec<(usize, String)> = Vec::new();
     for (proposal, way) in ways.filter(|(_, way)| has(way)) {
         if let Some(at) = message.find(&proposal)
-            && found.iter().all(|(other, _)| *other != at)
+            && proposed.iter().all(|(other, _)| *other != at)
         {
-            found.push((at, way.replace("{}", &value(&message[at + proposal.len()..]))));
+            proposed.push((at, way.replace("{}", &value(&message[at + proposal.len()..]))));
         }
     }
-    found.sort();
-    let found: Vec<String> = found.into_iter().map(|(_, way)| way).collect();
-    (!found.is_empty()).then(|| format!("try {}", found.join(" or ")))
+    proposed.sort();
+    let proposed: Vec<String> = proposed.into_iter().map(|(_, way)| way).collect();
+    (!proposed.is_empty()).then(|| format!("try {}", proposed.join(" or ")))
 }
 
 /// The first word, or all that stands in backticks, as a shell takes it.

@@ -68,7 +68,7 @@ impl RunArgument {
         self.open(&all[0])
     }
 
-    /// All of them.
+    /// Every model of the run.
     pub fn all(&self) -> Result<Vec<TrainedRun>> {
         members(&self.run)?.iter().map(|path| self.open(path)).collect()
     }
@@ -141,7 +141,7 @@ impl Decimals {
         if self.0.is_some() { self } else { Decimals::of(values) }
     }
 
-    /// One of them.
+    /// A number with these decimals.
     pub fn show(&self, value: f64) -> String {
         match self.0 {
             // Adding zero: nobody wants to read -0.0000.

@@ -48,7 +48,7 @@ pub struct ComponentSummary {
     pub largest: Vec<ComponentSize>,
 }
 
-/// One component.
+/// How large one component is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComponentSize {
     /// How many nodes it has; 1 for an isolated node.

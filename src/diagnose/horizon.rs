@@ -51,7 +51,7 @@ pub struct Bracket {
 /// D_t of one walk length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Distance {
-    /// t.
+    /// Length of the walks.
     pub t: u64,
     /// At least this.
     pub low: f64,

@@ -44,7 +44,7 @@ pub struct SpectralResponse {
     pub at_zero: f64,
     /// g_k at the smallest eigenvalue.
     pub at_lambda_min: Option<f64>,
-    /// In a word.
+    /// What kind of filter that is.
     pub reading: Reading,
     /// Distance of its hop weights from the mean over all features.
     pub distance_from_mean: f64,

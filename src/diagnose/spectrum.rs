@@ -69,7 +69,7 @@ pub struct Spectrum {
     pub alternating: usize,
     /// The largest eigenvalue apart from those; `None` where there is no other.
     pub lambda_2: Option<End>,
-    /// The smallest.
+    /// The smallest eigenvalue apart from those.
     pub lambda_min: Option<End>,
     /// How many different ones there are.
     pub distinct: Distinct,

@@ -103,7 +103,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// Of a column.
+    /// Those that column k had before it was scaled.
     pub fn of(scaling: Option<&Scaling>, k: usize) -> Units {
         match scaling {
             Some(Scaling::Columns { mean, deviation }) => {

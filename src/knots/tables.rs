@@ -23,7 +23,7 @@ const BLOCK: usize = 16;
 /// A set of experts, and where any of them changes piece.
 #[derive(Clone, Debug, Default)]
 pub struct Combination<T> {
-    /// Which, increasing.
+    /// Their numbers, increasing.
     experts: Vec<u32>,
     /// Merged thresholds, strictly increasing, then infinities up to one less than a power of two.
     thresholds: Vec<T>,

@@ -218,9 +218,9 @@ mod tests {
         // 20,000 draws: the scale has a standard error of about one per cent.
         for temperature in [0.4, 1.0, 3.0] {
             let (labels, logits) = drawn(temperature, 20_000, 4);
-            let found = line(Objective::Softmax, &labels, &logits).unwrap();
-            assert!((1.0 / found.scale / temperature - 1.0).abs() < 0.04, "{temperature}: {found:?}");
-            assert_eq!(found.offset, 0.0);
+            let fitted = line(Objective::Softmax, &labels, &logits).unwrap();
+            assert!((1.0 / fitted.scale / temperature - 1.0).abs() < 0.04, "{temperature}: {fitted:?}");
+            assert_eq!(fitted.offset, 0.0);
         }
     }
 
@@ -231,24 +231,24 @@ mod tests {
         let ids: Vec<usize> = clean.iter().map(|z| usize::from(rng.uniform() < 1.0 / (1.0 + (-z).exp()))).collect();
         // As a model that is too sure and far off says it: 2 z + 5.
         let logits: Vec<f64> = clean.iter().map(|z| 2.0 * z + 5.0).collect();
-        let found = sigmoid_line(&logits, &ids, true).unwrap();
-        assert!((found.scale - 0.5).abs() < 0.02 && (found.offset + 2.5).abs() < 0.08, "{found:?}");
+        let fitted = sigmoid_line(&logits, &ids, true).unwrap();
+        assert!((fitted.scale - 0.5).abs() < 0.02 && (fitted.offset + 2.5).abs() < 0.08, "{fitted:?}");
     }
 
     #[test]
     fn the_gradient_vanishes_at_the_minimum() {
         let (labels, logits) = drawn(2.0, 60, 3);
-        let found = line(Objective::Softmax, &labels, &logits).unwrap();
+        let fitted = line(Objective::Softmax, &labels, &logits).unwrap();
         let penalised = |a: f64| {
             60.0 * nll(Objective::Softmax, &labels, &changed(Line { scale: a, offset: 0.0 }, &logits))
                 + SCALE_PRIOR * (a - 1.0 - a.ln())
         };
-        let best = penalised(found.scale);
+        let best = penalised(fitted.scale);
         // Logits are rounded to f32 here: sums of 60 are off by some 1e-6.
         for factor in [0.5, 0.9, 0.99, 1.01, 1.1, 2.0] {
-            assert!(penalised(found.scale * factor) > best - 1e-5, "{factor}");
+            assert!(penalised(fitted.scale * factor) > best - 1e-5, "{factor}");
         }
-        assert!(penalised(found.scale * 0.8) > best + 1e-3 && penalised(found.scale * 1.25) > best + 1e-3);
+        assert!(penalised(fitted.scale * 0.8) > best + 1e-3 && penalised(fitted.scale * 1.25) > best + 1e-3);
     }
 
     #[test]
@@ -257,15 +257,15 @@ mod tests {
             let logits: Vec<f64> =
                 (0..count).map(|i| 7.0 * size + if i % 2 == 0 { -size } else { size * (1.0 + i as f64) }).collect();
             let truth: Vec<usize> = (0..count).map(|i| i % 2).collect();
-            let found = sigmoid_line(&logits, &truth, true).unwrap();
-            assert!(found.scale.is_finite() && found.scale > 0.0 && found.offset.is_finite(), "{count} {size}");
+            let fitted = sigmoid_line(&logits, &truth, true).unwrap();
+            assert!(fitted.scale.is_finite() && fitted.scale > 0.0 && fitted.offset.is_finite(), "{count} {size}");
             // Without the prior, nothing would stop it.
-            assert!(found.scale < 20.0, "{count} {size}: {found:?}");
+            assert!(fitted.scale < 20.0, "{count} {size}: {fitted:?}");
         }
         let (labels, logits) =
             (Labels::Classes { ids: vec![0, 1, 2], classes: 3 }, [9f32, 0., 0., 0., 9., 0., 0., 0., 9.]);
-        let found = line(Objective::Softmax, &labels, &logits).unwrap();
-        assert!(found.scale > 0.5 && found.scale < 2.0, "{found:?}");
+        let fitted = line(Objective::Softmax, &labels, &logits).unwrap();
+        assert!(fitted.scale > 0.5 && fitted.scale < 2.0, "{fitted:?}");
     }
 
     #[test]
@@ -292,12 +292,12 @@ mod tests {
                 let logits: Vec<f32> = (0..units * labels.outputs())
                     .map(|_| (size * (2.0 * rng.uniform() - 1.0) + shift) as f32)
                     .collect();
-                let Some(found) = line(objective, &labels, &logits) else { continue };
+                let Some(fitted) = line(objective, &labels, &logits) else { continue };
                 let (before, after) =
-                    (nll(objective, &labels, &logits), nll(objective, &labels, &changed(found, &logits)));
+                    (nll(objective, &labels, &logits), nll(objective, &labels, &changed(fitted, &logits)));
                 // f32 logits.
-                assert!(after <= before * (1.0 + 1e-5) + 1e-6, "round {round}: {before} {after} {found:?}");
-                assert_eq!(found.offset != 0.0, objective == Objective::Sigmoid && labels.is_classes(), "{found:?}");
+                assert!(after <= before * (1.0 + 1e-5) + 1e-6, "round {round}: {before} {after} {fitted:?}");
+                assert_eq!(fitted.offset != 0.0, objective == Objective::Sigmoid && labels.is_classes(), "{fitted:?}");
             }
         }
     }

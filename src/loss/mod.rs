@@ -31,7 +31,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub trait Loss {
     /// What one logit, or one row of logits, is held against.
     type Target: Target;
-    /// Its kernel.
+    /// Name of the kernel that computes it.
     const KERNEL: &'static str;
     /// Its scores, in the order they are shown.
     const SCORES: &'static [ScoreKind];
@@ -212,10 +212,10 @@ impl Objective {
 /// `train.loss`: a loss by name, or the one that fits the labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossChoice {
-    /// `auto`.
+    /// `auto`: the first that fits the labels.
     #[default]
     Auto,
-    /// By name.
+    /// The one that is named.
     Named(Objective),
 }
 

@@ -15,9 +15,9 @@ const BINS: usize = 15;
 pub struct Guess {
     /// Probability of the predicted class.
     pub confidence: f64,
-    /// It; of a label, 0 or 1.
+    /// The predicted class; of a label, 0 or 1.
     pub predicted: usize,
-    /// The right one.
+    /// The true class, likewise.
     pub truth: usize,
 }
 
@@ -124,10 +124,10 @@ mod tests {
             let objective = Objective::of(&labels);
             let scored = Scored { labels: &labels, units: &units, logits: &logits, scaling: None };
             let guesses = objective.guesses(&scored);
-            let found = objective.reliability(&scored).unwrap();
+            let reliability = objective.reliability(&scored).unwrap();
             let (ece, counts) = slow(&guesses);
-            assert!((found.ece - ece).abs() < 1e-12, "{} {ece}", found.ece);
-            assert_eq!(found.bins.iter().map(|bin| bin.count).collect::<Vec<_>>(), counts);
+            assert!((reliability.ece - ece).abs() < 1e-12, "{} {ece}", reliability.ece);
+            assert_eq!(reliability.bins.iter().map(|bin| bin.count).collect::<Vec<_>>(), counts);
             // What is right by these guesses is what the accuracy counts.
             let right = guesses.iter().filter(|guess| guess.predicted == guess.truth).count();
             let accuracy = objective.score(&scored).get("accuracy").unwrap();
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn by_hand() {
         let guess = |confidence, right: bool| Guess { confidence, predicted: 1, truth: usize::from(right) };
-        let found = Reliability::of(&[guess(1.0, true), guess(1.0, false), guess(0.5, true)]).unwrap();
-        assert!((found.ece - (2.0 * 0.5 + 0.5) / 3.0).abs() < 1e-12, "{}", found.ece);
-        assert_eq!(found.bins[14], Bin { confidence: Some(1.0), accuracy: Some(0.5), count: 2 });
-        assert_eq!((found.bins[7].count, found.bins[0]), (1, Bin::default()));
+        let reliability = Reliability::of(&[guess(1.0, true), guess(1.0, false), guess(0.5, true)]).unwrap();
+        assert!((reliability.ece - (2.0 * 0.5 + 0.5) / 3.0).abs() < 1e-12, "{}", reliability.ece);
+        assert_eq!(reliability.bins[14], Bin { confidence: Some(1.0), accuracy: Some(0.5), count: 2 });
+        assert_eq!((reliability.bins[7].count, reliability.bins[0]), (1, Bin::default()));
         assert_eq!(Reliability::of(&[]), None);
         let values = Labels::Values { values: vec![0.5], width: 1 };
         let scored = Scored { labels: &values, units: &[0], logits: &[0.1], scaling: None };

@@ -27,7 +27,7 @@ pub struct ScoreKind {
 }
 
 impl ScoreKind {
-    /// For people.
+    /// A value of it, for people.
     pub fn show(&self, value: f64) -> String {
         if self.percent { format!("{:.2} %", 100.0 * value) } else { format!("{value:.4}") }
     }
@@ -40,7 +40,7 @@ impl ScoreKind {
 
 /// Logits of some units beside their labels.
 pub struct Scored<'a> {
-    /// Of all units.
+    /// Labels of all units.
     pub labels: &'a Labels,
     /// Those scored, by number.
     pub units: &'a [u32],

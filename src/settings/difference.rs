@@ -16,7 +16,7 @@ pub fn differences(config: &Config, from: &Config) -> Result<String> {
         Table::try_from(config).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))
     };
     let (config, from) = (table(config)?, table(from)?);
-    let mut found = Table::new();
+    let mut differing = Table::new();
     for (section, keys) in config {
         let Value::Table(mut keys) = keys else { continue };
         let left_out = LEFT_OUT.iter().find(|(known, _)| *known == section).map(|(_, keys)| *keys);
@@ -24,10 +24,10 @@ pub fn differences(config: &Config, from: &Config) -> Result<String> {
         let before = from.get(&section);
         keys.retain(|key, value| !is_left_out(key) && before.and_then(|before| before.get(key)) != Some(value));
         if !keys.is_empty() {
-            found.insert(section, Value::Table(keys));
+            differing.insert(section, Value::Table(keys));
         }
     }
-    toml::to_string(&found).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))
+    toml::to_string(&differing).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))
 }
 
 #[cfg(test)]

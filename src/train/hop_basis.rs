@@ -204,7 +204,7 @@ mod tests {
     fn coordinates_and_weights_are_inverse() {
         let basis = orthogonal(&dataset(Level::Graph), Walk::default(), 3);
         let theta = [0.5f32, -0.25, 0.125, 1.0, 0.0, 2.0];
-        let found = weights(&basis, &coordinates(&basis, &theta, 2), 2);
-        found.iter().zip(theta).for_each(|(found, theta)| assert!((found - theta).abs() < 1e-4, "{found} {theta}"));
+        let again = weights(&basis, &coordinates(&basis, &theta, 2), 2);
+        again.iter().zip(theta).for_each(|(again, theta)| assert!((again - theta).abs() < 1e-4, "{again} {theta}"));
     }
 }

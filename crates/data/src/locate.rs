@@ -17,7 +17,7 @@ pub const DATA_VARIABLE: &str = "HARMONIA_DATA";
 pub struct Raw {
     /// What a reader is handed: the archive or table, or the directory of the files.
     pub path: PathBuf,
-    /// Every file of it.
+    /// The archive or table, or every file of the directory.
     pub files: Vec<PathBuf>,
 }
 

@@ -136,11 +136,11 @@ pub fn pairs(block: &[u8]) -> std::result::Result<(Vec<(u32, u32)>, usize), Wron
             };
             Some(((i, j), end + line_break))
         };
-        let Some((found, used)) = pair(rest) else {
+        let Some((edge, used)) = pair(rest) else {
             let message = format!("expected two node ids as in 12,345, found `{}`", shown(first_line(rest)));
             return Err(Wrong { line: pairs.len(), message });
         };
-        pairs.push(found);
+        pairs.push(edge);
         rest = &rest[used..];
     }
     let count = pairs.len();

@@ -54,7 +54,7 @@ impl Element {
         }
     }
 
-    /// Bytes of one.
+    /// Bytes of one element.
     pub fn bytes(self) -> usize {
         match self {
             Element::Bool | Element::I8 | Element::U8 => 1,

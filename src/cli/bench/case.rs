@@ -85,7 +85,7 @@ const EPOCHS: [EpochCase; 5] = [
 
 /// Graph tasks that are cross-validated.
 const GRAPHS: [&str; 5] = ["mutag", "proteins", "dd", "aids", "mutagenicity"];
-/// All of them.
+/// The case that takes all of them.
 const ALL_GRAPHS: &str = "graphs";
 const SCALING: &str = "scaling";
 const ACCURACY: &str = "time-to-accuracy";

@@ -9,7 +9,7 @@ pub struct Memory {
     pub anonymous: Option<u64>,
 }
 
-/// Now.
+/// What this process takes; nothing where the system does not say.
 pub fn now() -> Memory {
     std::fs::read_to_string("/proc/self/status").map(|text| parse(&text)).unwrap_or_default()
 }

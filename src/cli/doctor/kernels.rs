@@ -135,8 +135,11 @@ impl Line<'_> {
 
     fn text(&self) -> String {
         let Resources { registers, stack, spill_stores, spill_loads, static_shared, .. } = self.resources;
-        let (share, limit) = self.occupancy.map_or(("-".into(), "-"), |found| {
-            (format!("{:.0} %", 100.0 * f64::from(found.warps) / f64::from(found.most_warps)), found.limit.name())
+        let (share, limit) = self.occupancy.map_or(("-".into(), "-"), |occupancy| {
+            (
+                format!("{:.0} %", 100.0 * f64::from(occupancy.warps) / f64::from(occupancy.most_warps)),
+                occupancy.limit.name(),
+            )
         });
         let bytes = self.element_bytes().map_or_else(
             || format!("{:>8}{:>8}{:>8}", "-", "-", "-"),
@@ -159,10 +162,10 @@ impl Line<'_> {
             "registers": resources.registers, "stack_bytes": resources.stack,
             "spill_store_bytes": resources.spill_stores, "spill_load_bytes": resources.spill_loads,
             "static_shared_bytes": resources.static_shared, "dynamic_shared_bytes": self.dynamic_shared,
-            "blocks_per_multiprocessor": self.occupancy.map(|found| found.blocks),
-            "warps_per_multiprocessor": self.occupancy.map(|found| found.warps),
-            "most_warps": self.occupancy.map(|found| found.most_warps),
-            "limit": self.occupancy.map(|found| found.limit.name()),
+            "blocks_per_multiprocessor": self.occupancy.map(|occupancy| occupancy.blocks),
+            "warps_per_multiprocessor": self.occupancy.map(|occupancy| occupancy.warps),
+            "most_warps": self.occupancy.map(|occupancy| occupancy.most_warps),
+            "limit": self.occupancy.map(|occupancy| occupancy.limit.name()),
             "bytes_per_element_minimum": bytes.map(|bytes| bytes[0]),
             "bytes_per_element_perfect_reuse": bytes.map(|bytes| bytes[1]),
             "bytes_per_element_no_reuse": bytes.map(|bytes| bytes[2]),

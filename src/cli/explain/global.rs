@@ -58,7 +58,7 @@ struct Global<'a> {
     run: &'a TrainedRun,
     runs: &'a [TrainedRun],
     importance: &'a Importance,
-    /// Of each run.
+    /// Importance of the features over all outputs, of each run.
     overall: &'a [Vec<f64>],
     warning: Option<String>,
     similar: Vec<experts::Similar>,

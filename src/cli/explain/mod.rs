@@ -108,7 +108,7 @@ pub struct Arguments {
 /// A line that says what was done to the logits, where something was.
 fn calibrated(run: &TrainedRun) -> String {
     let calibration = run.model.calibration.as_ref();
-    calibration.map_or(String::new(), |found| format!("calibrated logits ({})\n", found.text()))
+    calibration.map_or(String::new(), |line| format!("calibrated logits ({})\n", line.text()))
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {

@@ -21,7 +21,7 @@ fn key(job: &Job) -> Key {
     (job.trial, job.round.name.seed, job.round.name.fold, job.round.valid, job.divisor)
 }
 
-/// One training.
+/// A line of the file: a [`Job`] and what came of it.
 #[derive(Serialize, Deserialize)]
 struct Line {
     trial: usize,

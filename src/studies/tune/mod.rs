@@ -3,33 +3,32 @@
 //! [`Space`] says what is searched, [`halving`] on which budgets, [`mod@search`] who is compared with whom, a journal keeps
 //! what is finished. Runs are in memory. Test units are scored by [`Tuning::evaluate`] and nowhere else.
 
+mod evaluation;
 pub mod halving;
 mod journal;
+mod one_run;
 pub mod search;
 mod space;
 
+pub use evaluation::Evaluated;
 pub use space::Space;
 
 use crate::config::Config;
 use crate::device::Device;
-use crate::loss::{Objective, Scores};
+use crate::loss::Objective;
 use crate::session::{is_small, side_by_side};
 use crate::settings::presets::{self, Recipe};
 use crate::settings::{Layers, differences};
-use crate::train::{Prepared, RunName, Trainer, prepare};
+use crate::train::{Prepared, RunName, prepare};
 use halving::{Rung, schedule};
-use harmonia_graph::dataset::{Dataset, SplitRule};
+use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
 use harmonia_graph::stop::Stop;
 use journal::Journal;
-use search::{Criterion, Found, Job, Measured, Round, search};
-use serde::{Deserialize, Serialize};
+use search::{Criterion, Job, Measured, Outcome, Round, search};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// Settings that are tried.
 #[derive(Clone, Debug)]
@@ -67,11 +66,11 @@ pub struct Tuning<'a, D: Device<Real = f32>> {
     listener: &'a dyn Listener,
     directory: PathBuf,
     journal: Journal,
-    /// All settings.
+    /// What is tried; the start first.
     pub trials: Vec<Trial>,
     /// Runs whose mean settings are compared by.
     pub groups: Vec<Vec<Round>>,
-    /// The rounds.
+    /// Budgets, from the cheapest to that of whole runs.
     pub rungs: Vec<Rung>,
     /// What settings are compared by.
     pub criterion: Criterion,
@@ -82,7 +81,7 @@ pub struct Tuning<'a, D: Device<Real = f32>> {
     small: bool,
 }
 
-/// What is asked for.
+/// What decides a search.
 pub struct Request<'a> {
     /// The starting settings; their runs are those that settings are compared on.
     pub base: &'a Config,
@@ -99,20 +98,6 @@ pub struct Request<'a> {
     pub metric: &'a str,
     /// Where results are kept.
     pub directory: &'a Path,
-}
-
-/// A test score of the settings that the validation part of the same run chose.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Evaluated {
-    /// Number of the trial.
-    pub trial: usize,
-    /// Seed of the run.
-    pub seed: u64,
-    /// The fold that tested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fold: Option<usize>,
-    /// Scores of the test units.
-    pub test: Scores,
 }
 
 impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
@@ -203,48 +188,8 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
     ///
     /// # Errors
     /// [`Error::Cancelled`] after a stop request: what is finished is kept. A device or disk that failed.
-    pub fn run(&self) -> Result<Found> {
+    pub fn run(&self) -> Result<Outcome> {
         search(self.trials.len(), &self.groups, &self.rungs, self.criterion, &mut |jobs| self.train_all(jobs))
-    }
-
-    /// Test scores of what was chosen: of each group, what its own validation part chose, on its runs.
-    ///
-    /// # Errors
-    /// As [`Tuning::run`].
-    pub fn evaluate(&self, found: &Found) -> Result<Vec<Evaluated>> {
-        let path = self.directory.join("evaluation.jsonl");
-        let known: Vec<Evaluated> = match path.exists() {
-            true => files::read_text(&path)?.lines().map_while(|line| serde_json::from_str(line).ok()).collect(),
-            false => Vec::new(),
-        };
-        let chosen: Vec<(usize, RunName)> = (self.groups.iter().zip(&found.winners))
-            .flat_map(|(rounds, &trial)| {
-                rounds.iter().filter(|round| round.valid == 1).map(move |round| (trial, round.name))
-            })
-            .collect();
-        let find = |&(trial, name): &(usize, RunName)| {
-            let same = |known: &&Evaluated| (known.trial, known.seed, known.fold) == (trial, name.seed, name.fold);
-            known.iter().find(same).cloned()
-        };
-        let missing: Vec<(usize, RunName)> = chosen.iter().filter(|one| find(one).is_none()).copied().collect();
-        self.listener.round(self.rungs.len() + 2, chosen.len(), chosen.len() - missing.len());
-        let evaluated = self.side_by_side(missing.len(), &|at| {
-            let (trial, name) = missing[at];
-            let job = Job { trial, round: Round { name, valid: 1 }, divisor: 1, rung: self.rungs.len() + 2 };
-            let (measured, test) = self.train(&job, true)?;
-            self.listener.run(&job, &measured);
-            Ok(Evaluated { trial, seed: name.seed, fold: name.fold, test: test.unwrap_or_default() })
-        })?;
-        let mut new = missing.iter().zip(evaluated);
-        let all: Vec<Evaluated> =
-            chosen.iter().filter_map(|one| find(one).or_else(|| new.next().map(|(_, new)| new))).collect();
-        let mut text = String::new();
-        for line in &all {
-            text += &serde_json::to_string(line).map_err(|error| Error::file(&path, error.to_string()))?;
-            text.push('\n');
-        }
-        files::write_atomic(&path, text.as_bytes())?;
-        Ok(all)
     }
 
     /// Trains what is not finished yet; results of all, in their order.
@@ -283,84 +228,6 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         let results = done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>>>()?;
         if results.len() < jobs { Err(Error::Cancelled) } else { Ok(results) }
     }
-
-    /// One run, in memory. Settings under which it diverges, or that do not fit the data or the device, count as worst.
-    fn train(&self, job: &Job, test: bool) -> Result<(Measured, Option<Scores>)> {
-        let mut config = self.trials[job.trial].config.clone();
-        config.train.epochs = config.train.epochs.div_ceil(job.divisor);
-        let Round { mut name, valid } = job.round;
-        let held_out = match name.fold {
-            Some(fold) if self.inner > 1 && !test => {
-                let apart = with_part_held_out(self.whole, [config.run.folds, fold, valid], name.seed)?;
-                (config.run.folds, name.fold) = (0, None);
-                Some(apart)
-            }
-            _ => None,
-        };
-        let start = Instant::now();
-        let failed = |why: Error| Measured {
-            validation: Scores::default(),
-            best_epoch: 0,
-            epochs: config.train.epochs,
-            seconds: start.elapsed().as_secs_f64(),
-            failed: Some(why.to_string()),
-        };
-        let prepared = Prepared::new(held_out.as_ref().unwrap_or(self.whole), &config, name)
-            .and_then(|run| run.memory(self.device, &config).check(self.device).map(|_| run));
-        let run = match prepared {
-            Ok(run) => run,
-            // The starting settings have been tried before.
-            Err(error @ (Error::Data(_) | Error::Config(_) | Error::Device(_))) => return Ok((failed(error), None)),
-            Err(error) => return Err(error),
-        };
-        let mut trainer = match Trainer::new(self.device, &run, &config, None) {
-            Ok(trainer) => trainer,
-            Err(error @ Error::Config(_)) => return Ok((failed(error), None)),
-            Err(error) => return Err(error),
-        };
-        while !trainer.finished() {
-            match trainer.epoch() {
-                Ok(_) => {}
-                Err(error @ Error::Diverged(_)) => return Ok((failed(error), None)),
-                Err(error) => return Err(error),
-            }
-            if !trainer.finished() {
-                self.stop.check()?;
-            }
-        }
-        if config.train.calibrate {
-            trainer.calibrate()?;
-        }
-        let measured = Measured {
-            validation: trainer.score(if held_out.is_some() {
-                &run.dataset.split.test
-            } else {
-                &run.dataset.split.valid
-            })?,
-            best_epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
-            epochs: config.train.epochs,
-            seconds: start.elapsed().as_secs_f64(),
-            failed: None,
-        };
-        let test = test.then(|| trainer.score(&run.dataset.split.test)).transpose()?;
-        Ok((measured, test))
-    }
-}
-
-/// A fold whose `valid`-th part validates, with the part after that one held out of training to compare settings by: it is
-/// `test` of the split. The part that tests the fold is in none of the three.
-fn with_part_held_out(whole: &Dataset, [folds, fold, valid]: [usize; 3], seed: u64) -> Result<Dataset> {
-    let split = |valid: usize| {
-        let mut dataset = Dataset { own_splits: Vec::new(), ..whole.clone() };
-        SplitRule::Fold { folds, fold, valid }.apply(&mut dataset, seed)?;
-        Ok::<_, Error>(dataset)
-    };
-    let comparing: HashSet<u32> = split(valid % (folds - 1) + 1)?.split.valid.into_iter().collect();
-    let mut dataset = split(valid)?;
-    dataset.split.test = comparing.iter().copied().collect();
-    dataset.split.test.sort_unstable();
-    dataset.split.train.retain(|unit| !comparing.contains(unit));
-    Ok(dataset)
 }
 
 /// What decides the results of a search: another one must not go on from them.
@@ -398,31 +265,4 @@ pub fn preset_text(config: &Config, comment: &str) -> Result<String> {
         head += &format!("preset = \"{}\"\nrecipe = \"{}\"\n", config.preset, Recipe::Paper.name());
     }
     Ok(format!("{head}\n{}", differences(config, &layers.finish()?)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use harmonia_graph::dataset::{Features, Labels, Level};
-    use harmonia_graph::graph::{Direction, Graph, Split};
-
-    #[test]
-    fn what_compares_settings_neither_trains_nor_validates_nor_tests() {
-        let graph = Graph::from_edges(50, &[], None, Direction::Undirected).unwrap();
-        let labels = Labels::Classes { ids: (0..50).map(|unit| unit % 2).collect(), classes: 2 };
-        let features = Features::new(50, 1, vec![1.0; 50]).unwrap();
-        let whole =
-            Dataset::new("d", graph, (0..=50).collect(), features, labels, Level::Graph, Split::default()).unwrap();
-        for valid in 1..5 {
-            let mut fold = whole.clone();
-            SplitRule::Fold { folds: 5, fold: 3, valid }.apply(&mut fold, 7).unwrap();
-            let apart = with_part_held_out(&whole, [5, 3, valid], 7).unwrap().split;
-            assert_eq!(apart.valid, fold.split.valid);
-            let mut all = [apart.train, apart.valid, apart.test.clone()].concat();
-            all.extend(&fold.split.test);
-            all.sort_unstable();
-            assert_eq!(all, (0..50).collect::<Vec<u32>>());
-            assert_eq!(apart.test.len(), 10);
-        }
-    }
 }

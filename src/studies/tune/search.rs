@@ -20,7 +20,7 @@ pub struct Round {
     pub valid: usize,
 }
 
-/// One training.
+/// A trial to be trained on one run, at some share of its epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Number of the trial.
@@ -33,7 +33,7 @@ pub struct Job {
     pub rung: usize,
 }
 
-/// What came of it.
+/// What came of a [`Job`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Scores of the validation units at the best epoch.
@@ -51,9 +51,9 @@ pub struct Measured {
 /// What settings are compared by.
 #[derive(Clone, Copy, Debug)]
 pub struct Criterion {
-    /// The score.
+    /// The score that decides.
     pub score: &'static ScoreKind,
-    /// The loss, which decides between equals.
+    /// The loss, which decides between equal scores.
     pub loss: &'static ScoreKind,
 }
 
@@ -73,9 +73,9 @@ impl Criterion {
     }
 }
 
-/// What was found.
+/// What a search ends with.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Outcome {
     /// The choice of each group, by its own validation part.
     pub winners: Vec<usize>,
     /// Settings that were trained in full on all runs, best mean first.
@@ -106,7 +106,7 @@ pub fn search(
     rungs: &[Rung],
     criterion: Criterion,
     train: &mut Train<'_>,
-) -> Result<Found> {
+) -> Result<Outcome> {
     let mut alive: Vec<Vec<usize>> = vec![(0..trials).collect(); groups.len()];
     // All trials of a group, best first: of those that dropped out earlier, the later ones.
     let mut rankings: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
@@ -125,7 +125,7 @@ pub fn search(
     }
     let winners = rankings.iter().map(|ranking| ranking[0]).collect();
     let finalists = compare(trials, groups, &rankings, rungs, criterion, train)?;
-    Ok(Found { winners, finalists })
+    Ok(Outcome { winners, finalists })
 }
 
 /// Trains a rung; in each group, its trials best first.
@@ -216,15 +216,15 @@ mod tests {
         Measured { validation, best_epoch: 1, epochs: 1, seconds: 0.0, failed }
     }
 
-    fn found(trials: usize, groups: &[Vec<Round>], nll: &dyn Fn(&Job) -> f64) -> (Found, Vec<Job>) {
+    fn searched(trials: usize, groups: &[Vec<Round>], nll: &dyn Fn(&Job) -> f64) -> (Outcome, Vec<Job>) {
         let mut all = Vec::new();
         let criterion = Criterion::new(Objective::Softmax, "loss");
         let rungs = schedule(trials, groups[0].len(), 3);
-        let found = search(trials, groups, &rungs, criterion, &mut |jobs: &[Job]| {
+        let outcome = search(trials, groups, &rungs, criterion, &mut |jobs: &[Job]| {
             all.extend_from_slice(jobs);
             Ok(jobs.iter().map(|job| measured(nll(job))).collect())
         });
-        (found.unwrap(), all)
+        (outcome.unwrap(), all)
     }
 
     /// Validation loss of trials in three folds. Over all folds trial 1 is best by far, but in fold 2 trial 2 is: whoever
@@ -242,10 +242,10 @@ mod tests {
     #[test]
     fn a_fold_chooses_by_its_own_validation_part_where_the_mean_would_choose_otherwise() {
         for trials in [3, 9, 27] {
-            let (found, _) = found(trials, &folds(3), &leaky);
-            assert_eq!(found.winners, [1, 1, 2]);
+            let (outcome, _) = searched(trials, &folds(3), &leaky);
+            assert_eq!(outcome.winners, [1, 1, 2]);
             // What is written down may look at all of them.
-            assert_eq!(found.finalists[0].trial, 1);
+            assert_eq!(outcome.finalists[0].trial, 1);
         }
     }
 
@@ -259,8 +259,8 @@ mod tests {
         };
         for fold in 0..4 {
             let own = |job: &Job, salt| hash(job, if job.round.name.fold == Some(fold) { 0 } else { salt });
-            let (first, first_jobs) = found(27, &folds(4), &|job| own(job, 1));
-            let (second, second_jobs) = found(27, &folds(4), &|job| own(job, 2));
+            let (first, first_jobs) = searched(27, &folds(4), &|job| own(job, 1));
+            let (second, second_jobs) = searched(27, &folds(4), &|job| own(job, 2));
             assert_eq!(first.winners[fold], second.winners[fold]);
             let of_fold = |jobs: &[Job]| {
                 let rungs = jobs.iter().filter(|job| job.rung <= 3 && job.round.name.fold == Some(fold));
@@ -280,9 +280,9 @@ mod tests {
             // No other is good everywhere.
             (trial, fold, _) => 1.0 + 0.01 * ((trial + 9 * fold.unwrap_or(0)) % 27) as f64,
         };
-        let (found, jobs) = found(27, &folds(3), &nll);
+        let (outcome, jobs) = searched(27, &folds(3), &nll);
         assert!(jobs.iter().any(|job| (job.trial, job.round.name.fold, job.divisor, job.rung) == (1, Some(2), 1, 4)));
-        assert_eq!((found.winners, found.finalists[0].trial), (vec![1, 1, 9], 1));
+        assert_eq!((outcome.winners, outcome.finalists[0].trial), (vec![1, 1, 9], 1));
     }
 
     #[test]
@@ -293,10 +293,10 @@ mod tests {
             (1, _) => 0.0,
             (trial, seed) => trial as f64 + seed as f64,
         };
-        let (found, jobs) = found(9, &seeds, &nll);
-        assert_eq!(found.winners, [0]);
-        assert_eq!(found.finalists.iter().map(|finalist| finalist.trial).collect::<Vec<_>>(), [0, 2, 1]);
-        assert!(found.finalists.iter().all(|finalist| finalist.measured.len() == 5));
+        let (outcome, jobs) = searched(9, &seeds, &nll);
+        assert_eq!(outcome.winners, [0]);
+        assert_eq!(outcome.finalists.iter().map(|finalist| finalist.trial).collect::<Vec<_>>(), [0, 2, 1]);
+        assert!(outcome.finalists.iter().all(|finalist| finalist.measured.len() == 5));
         // All epochs, and two of five seeds in the first rung.
         assert!(jobs.iter().all(|job| job.divisor == 1));
         assert_eq!(jobs.iter().filter(|job| job.rung == 1).count(), 18);

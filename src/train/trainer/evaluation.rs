@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How good the best model is on some units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
-    /// Scores.
+    /// Those of the loss, by name.
     pub scores: Scores,
     /// How far its probabilities can be trusted; none of a regression, and of no units.
     pub reliability: Option<Reliability>,

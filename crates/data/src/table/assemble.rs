@@ -249,12 +249,13 @@ fn find_labels(
     class_names: Option<&(PathBuf, Vec<String>)>,
     directory: &std::path::Path,
 ) -> Result<(Named, Level)> {
-    let mut found: Vec<(Named, Level)> = Vec::new();
+    let mut labelled: Vec<(Named, Level)> = Vec::new();
     let mut add = |table: &Table, index: &Index, level: Level| -> Result<()> {
         let has = table.column(|name| columns.is_label(name)).is_some();
         if has {
             let units = listing::units(table, columns, index)?;
-            found.extend(labels::of(table, columns, &units, index.count(), class_names)?.map(|named| (named, level)));
+            labelled
+                .extend(labels::of(table, columns, &units, index.count(), class_names)?.map(|named| (named, level)));
         }
         Ok(())
     };
@@ -286,13 +287,13 @@ fn find_labels(
             _ => add(&table, &nodes.index, Level::Node)?,
         }
     }
-    if let [(first, _), (second, _), ..] = &found[..] {
+    if let [(first, _), (second, _), ..] = &labelled[..] {
         let other = first.path.file_name().unwrap_or_default().to_string_lossy();
         let message =
             format!("has labels, and so has {other}; keep one, or rename the column of the nodes to make it a feature");
         return Err(Error::file(&second.path, message));
     }
-    found.pop().ok_or_else(|| {
+    labelled.pop().ok_or_else(|| {
         Error::file(directory, "expected a column label in nodes.*, or labels.*, or labels in graphs.*; found none")
     })
 }

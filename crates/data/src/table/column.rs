@@ -64,7 +64,7 @@ pub(super) enum Values {
     Skipped,
 }
 
-/// One key.
+/// A value that names a node, a graph or a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key<'a> {
     Integer(i64),

@@ -9,7 +9,7 @@
 //! | `splits.*` | `id`, `split` | text or Parquet |
 //! | `train.*`, `valid.*`, `test.*` | ids | instead of `splits.*`; text, Parquet or `.npy` (ids or a mask) |
 //! | `graphs.*` | `graph`, `label`, perhaps `split` | graph tasks; text or Parquet |
-//! | `feature_names.txt`, `class_names.txt`, `node_names.txt` | one name a line | where the other files have none |
+//! | `feature_names.txt`, `class_names.txt`, `node_names.txt` | one name per line | where the other files have none |
 //!
 //! - **Text** is `.csv`, `.tsv` or `.txt`, each also as `.gz`: UTF-8, fields in quotes where needed, separated by commas
 //!   (or by the tabs or semicolons the first row has instead; in `.txt` also by spaces). Lines that start with `# ` above
@@ -204,8 +204,8 @@ impl Columns {
         ];
         // Source, target and weight are ordinary features in the nodes, and the other way about.
         for (meaning, is) in if needed.is_empty() { OF_UNITS } else { OF_EDGES } {
-            let mut found = names.iter().filter(|name| is(self, name));
-            if let (Some(first), Some(second)) = (found.next(), found.next()) {
+            let mut meant = names.iter().filter(|name| is(self, name));
+            if let (Some(first), Some(second)) = (meant.next(), meant.next()) {
                 let message = format!(
                     "columns `{first}` and `{second}` both mean {meaning}; rename one, or leave one out (set ignore = NAME)"
                 );

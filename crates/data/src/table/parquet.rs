@@ -44,7 +44,7 @@ impl Parquet {
         for column in schema.columns() {
             if column.max_rep_level() > 0 || column.path().parts().len() > 1 {
                 let message = format!(
-                    "column `{}`: expected a flat column, found a nested one; write one column a value",
+                    "column `{}`: expected a flat column, found a nested one; write one column per value",
                     shortened(&column.path().string())
                 );
                 return Err(Error::file(path, message));

@@ -143,11 +143,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn all(text: &str, delimiter: u8) -> Result<Vec<(u64, Vec<String>)>, String> {
-        let (mut records, mut fields, mut found) = (Records::new(text, delimiter), Vec::new(), Vec::new());
+        let (mut records, mut fields, mut read) = (Records::new(text, delimiter), Vec::new(), Vec::new());
         while let Some(line) = records.next(&mut fields)? {
-            found.push((line, fields.iter().map(|field| field.to_string()).collect()));
+            read.push((line, fields.iter().map(|field| field.to_string()).collect()));
         }
-        Ok(found)
+        Ok(read)
     }
 
     fn rows(expected: &[(u64, &[&str])]) -> Vec<(u64, Vec<String>)> {

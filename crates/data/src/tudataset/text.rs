@@ -11,7 +11,7 @@ const MOST_BYTES: u64 = 1 << 33;
 /// Characters of a line that are shown in a message.
 const SHOWN: usize = 40;
 
-/// One file.
+/// A file of numbers in lines, read whole.
 pub(super) struct Table {
     path: PathBuf,
     bytes: Vec<u8>,

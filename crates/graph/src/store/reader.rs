@@ -179,7 +179,10 @@ impl Store {
             dataset.node_names = files::read_text(&path)?.lines().map(String::from).collect();
             let (expected, found) = (dataset.graph.nodes(), dataset.node_names.len());
             if found != expected {
-                return Err(Error::file(&path, format!("expected a name a line for {expected} nodes, found {found}")));
+                return Err(Error::file(
+                    &path,
+                    format!("expected one name per line for {expected} nodes, found {found}"),
+                ));
             }
         }
         Ok(dataset)

@@ -65,7 +65,7 @@ pub(super) fn returns(graph: &Graph, walk: Walk) -> [Vec<f32>; 3] {
     let transition = Transition::new(graph, walk);
     let (forward, backward) = (Rows::of(transition.matrix()), Rows::of(transition.transposed()));
     let (nodes, degree) = (transition.nodes(), transition.degree());
-    let found: Vec<[f32; 3]> = (0..nodes)
+    let by_node: Vec<[f32; 3]> = (0..nodes)
         .into_par_iter()
         .with_min_len(SHARED)
         .map_init(
@@ -94,7 +94,7 @@ pub(super) fn returns(graph: &Graph, walk: Walk) -> [Vec<f32>; 3] {
             },
         )
         .collect();
-    [0, 1, 2].map(|at| found.iter().map(|values| values[at]).collect())
+    [0, 1, 2].map(|at| by_node.iter().map(|values| values[at]).collect())
 }
 
 /// Triangles that every node is a corner of, edges taken both ways.

@@ -238,10 +238,10 @@ fn bucket(degree: u64) -> usize {
 
 /// Every (column of X, bucket of degrees) with a value that is not zero, increasing.
 fn occurring(features: &Features, degrees: &[u64]) -> Vec<(u32, u8)> {
-    let mut found = vec![false; features.cols * BUCKETS];
+    let mut occurs = vec![false; features.cols * BUCKETS];
     for (i, &degree) in degrees.iter().enumerate() {
-        each_nonzero(features, i, |k, _| found[k * BUCKETS + bucket(degree)] = true);
+        each_nonzero(features, i, |k, _| occurs[k * BUCKETS + bucket(degree)] = true);
     }
-    let places = found.iter().enumerate().filter(|(_, found)| **found);
+    let places = occurs.iter().enumerate().filter(|(_, occurs)| **occurs);
     places.map(|(place, _)| ((place / BUCKETS) as u32, (place % BUCKETS) as u8)).collect()
 }

@@ -171,9 +171,9 @@ fn triangles_of_a_wheel() {
     let rim = 200u32;
     let edges: Vec<(u32, u32)> = (1..=rim).flat_map(|i| [(0, i), (i, i % rim + 1)]).collect();
     let graph = Graph::from_edges(201, &edges, None, Direction::Undirected).unwrap();
-    let found = triangles(&graph).unwrap();
-    assert_eq!(found[0], 200);
-    assert!(found[1..].iter().all(|&count| count == 2));
+    let counts = triangles(&graph).unwrap();
+    assert_eq!(counts[0], 200);
+    assert!(counts[1..].iter().all(|&count| count == 2));
 }
 
 #[test]

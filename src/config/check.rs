@@ -1,0 +1,87 @@
+//! Values that no run can have, refused by key before anything is computed.
+
+use super::{Config, States};
+use harmonia_graph::dataset::SplitRule;
+use harmonia_graph::error::{Error, Result};
+
+impl Config {
+    /// Refuses values no run can have.
+    ///
+    /// # Errors
+    /// The first of them, by key.
+    pub fn check(&self) -> Result<()> {
+        let t = &self.train;
+        let bad = |key: &str, found: &dyn std::fmt::Display, expected: &str| {
+            Err(Error::Config(format!("{key} is {found}; expected {expected}")))
+        };
+        if !(t.learning_rate.is_finite() && t.learning_rate > 0.0) {
+            return bad("train.learning_rate", &t.learning_rate, "a number above 0");
+        }
+        let not_negative = [
+            ("train.final_learning_rate", t.final_learning_rate),
+            ("train.weight_decay", t.weight_decay),
+            ("train.clip_norm", t.clip_norm),
+            ("train.router_noise", t.router_noise),
+            ("train.hop_rate", t.hop_rate),
+            ("train.readout_rate", t.readout_rate),
+            ("init.readout_scale", self.init.readout_scale),
+            ("init.hop_growth", self.init.hop_growth),
+            ("init.response_slope", self.init.response_slope),
+            ("run.checkpoint_seconds", self.run.checkpoint_seconds),
+        ];
+        for (key, value) in not_negative {
+            if !(value.is_finite() && value >= 0.0) {
+                return bad(key, &value, "a number of at least 0");
+            }
+        }
+        if !self.init.response_level.is_finite() {
+            return bad("init.response_level", &self.init.response_level, "a number");
+        }
+        if !(0.0..1.0).contains(&t.dropout) {
+            return bad("train.dropout", &t.dropout, "a probability in [0, 1)");
+        }
+        if t.epochs == 0 || t.epochs > u32::MAX as usize {
+            return bad("train.epochs", &t.epochs, "1 to 4294967295");
+        }
+        if !(1..=1 << 20).contains(&self.run.seeds) {
+            return bad("run.seeds", &self.run.seeds, "1 to 1048576");
+        }
+        // TOML has signed integers, and seed, seed + 1, ... must all have a form.
+        if self.run.seed > i64::MAX as u64 - self.run.seeds as u64 {
+            return bad("run.seed", &self.run.seed, "a number below 2^63, with room for all seeds");
+        }
+        if self.data.index > 4 {
+            return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");
+        }
+        let words = &self.data.structure;
+        if let Some((_, word)) = words.iter().enumerate().find(|(at, word)| words[..*at].contains(word)) {
+            return bad("data.structure", &format_args!("a list with {} twice", word.name()), "every word once");
+        }
+        let rule = SplitRule::parse(&self.data.split)?;
+        if self.run.folds != 0 && !(3..=1 << 16).contains(&self.run.folds) {
+            return bad("run.folds", &self.run.folds, "3 to 65536 (one tests, one validates), or 0 for none");
+        }
+        if self.run.folds != 0 && rule != SplitRule::Default {
+            return bad("data.split", &self.data.split, "default, because run.folds draws the splits");
+        }
+        // Sizes that do not depend on the dataset.
+        self.architecture(1, 1).check()
+    }
+}
+
+impl States {
+    /// Refuses half precision where its range may not do.
+    ///
+    /// # Errors
+    /// f16 on a directed graph.
+    pub fn check(self, symmetric: bool) -> Result<()> {
+        if self != States::F16 || symmetric {
+            return Ok(());
+        }
+        Err(Error::Config(
+            "engine.states = f16 is for undirected graphs: on a directed one the gradient of a node is a sum over all that \
+             point to it and may leave the range of half precision; set engine.states = bf16"
+                .into(),
+        ))
+    }
+}
