@@ -1,6 +1,6 @@
 //! Values that no run can have, refused by key before anything is computed.
 
-use super::{Config, States};
+use super::{Config, MOST_TABLE_POINTS, States};
 use harmonia_graph::dataset::SplitRule;
 use harmonia_graph::error::{Error, Result};
 
@@ -63,6 +63,10 @@ impl Config {
         }
         if self.run.folds != 0 && rule != SplitRule::Default {
             return bad("data.split", &self.data.split, "default, because run.folds draws the splits");
+        }
+        let points = self.engine.table_points;
+        if !(2..=MOST_TABLE_POINTS).contains(&points) {
+            return bad("engine.table_points", &points, &format!("2 to {MOST_TABLE_POINTS}"));
         }
         // Sizes that do not depend on the dataset.
         self.architecture(1, 1).check()
