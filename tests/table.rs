@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "table/kept.rs"]
+mod kept;
 
 use common::oracle::{self, Oracle};
 use common::problems::{Problem, Recipe, Task, Values};

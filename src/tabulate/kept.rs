@@ -6,6 +6,7 @@
 //! nothing stale is read. A build that was killed goes on at the first block that is not there or not sound.
 
 use super::{Builder, TablePlan};
+use crate::plan::DatasetSizes;
 use bytemuck::cast_slice;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::error::{Error, Result};
@@ -81,11 +82,10 @@ impl Tables {
         if let Some((_, table)) = made.iter().find(|(known, _)| *known == key) {
             return Ok(Arc::clone(table));
         }
-        let builder = || Builder::new(dataset, walk, plan);
-        let worth = plan.build_bytes(crate::plan::DatasetSizes::of(dataset)) > WORTH_KEEPING;
+        let worth = plan.build_bytes(DatasetSizes::of(dataset)) > WORTH_KEEPING;
         let table = Arc::new(match home(dataset).filter(|_| worth) {
-            Some(home) => kept(&home.join(&key[..16]), &key, dataset, plan, &builder, watch)?,
-            None => builder().table(watch)?,
+            Some(home) => keep(&home, dataset, walk, plan, watch)?,
+            None => Builder::new(dataset, walk, plan).table(watch)?,
         });
         made.truncate(REMEMBERED - 1);
         made.insert(0, (key, Arc::clone(&table)));
@@ -137,19 +137,17 @@ fn description(directory: &Path) -> Option<TableDescription> {
     serde_json::from_str(&text).ok()
 }
 
-/// Opens a table, or makes what is missing of it.
-fn kept<'a>(
-    directory: &Path,
-    key: &str,
-    dataset: &Dataset,
-    plan: &TablePlan,
-    builder: &dyn Fn() -> Builder<'a>,
-    watch: &Watch<'_>,
-) -> Result<WalkTable> {
+/// Opens the table of a plan in a directory of tables, or makes what is missing of it.
+///
+/// # Errors
+/// A stop was asked for, or the disk is full or not writable; what was made stays for the next time.
+pub fn keep(home: &Path, dataset: &Dataset, walk: Walk, plan: &TablePlan, watch: &Watch<'_>) -> Result<WalkTable> {
+    let key = key(dataset, walk, plan);
+    let directory = &home.join(&key[..16]);
     let description = TableDescription {
         format: FORMAT.into(),
         version: VERSION,
-        key: key.into(),
+        key,
         name: dataset.name.clone(),
         units: plan.contents.units.len(),
         hops: plan.contents.hops,
@@ -178,7 +176,11 @@ fn kept<'a>(
         let block = match read(directory, at, plan, features.clone(), watch)? {
             Some(block) => block,
             None => {
-                write(directory, at, &maker.get_or_insert_with(builder).block(at, watch)?)?;
+                write(
+                    directory,
+                    at,
+                    &maker.get_or_insert_with(|| Builder::new(dataset, walk, plan)).block(at, watch)?,
+                )?;
                 // Mapped, so that the table need not fit memory.
                 let damaged = || Error::file(&block_path(directory, at, "npy"), "is not what was written");
                 read(directory, at, plan, features, watch)?.ok_or_else(damaged)?
