@@ -84,12 +84,12 @@ fn a_flag_beats_set_beats_file_beats_preset() {
     assert_eq!(train["batch_size"], 16, "from the preset");
     assert_eq!(train["dropout_place"], "input", "from the defaults");
     // A file can name its preset; the flag still wins.
-    scratch.write("my.toml", "preset = \"mutag\"\n");
+    scratch.write("my.toml", "preset = \"proteins\"\n");
     let config = |more: &[&str]| {
         let arguments: Vec<&str> = ["--config", file, "--dry-run", "--json"].iter().chain(more).copied().collect();
         serde_json::from_str::<Value>(&scratch.train_ok(&arguments)).unwrap()["config"].clone()
     };
-    assert_eq!((&config(&[])["preset"], &config(&[])["model"]["experts"]), (&"mutag".into(), &3.into()));
+    assert_eq!((&config(&[])["preset"], &config(&[])["model"]["experts"]), (&"proteins".into(), &3.into()));
     let flag = config(&["--preset", "cora"]);
     assert_eq!((&flag["preset"], &flag["model"]["experts"]), (&"cora".into(), &5.into()));
 }
@@ -98,7 +98,8 @@ fn a_flag_beats_set_beats_file_beats_preset() {
 fn a_recipe_is_chosen_said_and_recorded() {
     let scratch = Scratch::new();
     let config = |more: &[&str]| {
-        let arguments: Vec<&str> = ["--preset", "mutag", "--dry-run", "--json"].iter().chain(more).copied().collect();
+        let arguments: Vec<&str> =
+            ["--preset", "proteins", "--dry-run", "--json"].iter().chain(more).copied().collect();
         serde_json::from_str::<Value>(&scratch.train_ok(&arguments)).unwrap()["config"].clone()
     };
     let (tuned, paper) = (config(&[]), config(&["--recipe", "paper"]));
@@ -121,11 +122,11 @@ fn a_recipe_is_chosen_said_and_recorded() {
     assert_eq!(serde_json::from_str::<Value>(&own).unwrap()["recipe"], "");
     scratch.refused("harmonia-train", &["--recipe", "papr"], &["papr", "did you mean `paper`"]);
 
-    let output = scratch.train(&quick(&["--preset", "mutag", "--out", "r"]));
+    let output = scratch.train(&quick(&["--preset", "proteins", "--out", "r"]));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("recipe tuned (--recipe paper for the settings as published)"), "{said}");
     let recorded = std::fs::read_to_string(scratch.path("r/config.toml")).unwrap();
-    assert!(recorded.contains("preset = \"mutag\"") && recorded.contains("recipe = \"tuned\""), "{recorded}");
+    assert!(recorded.contains("preset = \"proteins\"") && recorded.contains("recipe = \"tuned\""), "{recorded}");
     scratch.refused("harmonia-train", &["--resume", "r", "--recipe", "paper"], &["--resume", "--recipe"]);
 }
 
@@ -156,7 +157,8 @@ fn init_and_gradients_write_what_checkpoints_are_named() {
     use harmonia::model::Checkpoint;
     let scratch = Scratch::new();
     harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
-    let settings = ["--store", "ring", "--preset", "cora", "--set", "init.readout_scale=1"];
+    let preset = ["--store", "ring", "--preset", "cora", "--recipe", "paper"];
+    let settings = [&preset[..], &["--set", "init.readout_scale=1"]].concat();
     let run = |arguments: &[&str]| {
         let arguments: Vec<&str> = arguments.iter().chain(&settings).copied().collect();
         stdout_of(&scratch.run("harmonia", &arguments), &arguments)
@@ -187,11 +189,10 @@ fn init_and_gradients_write_what_checkpoints_are_named() {
     let noisy = Checkpoint::read(&scratch.path("gn")).unwrap();
     assert_ne!(noisy.tensors["loss"], double.tensors["loss"]);
     Checkpoint::write(&scratch.path("bad"), vec![("noise".into(), vec![5, 2], &noise[..])], None).unwrap();
-    let arguments = ["gradients", "--store", "ring", "--preset", "cora", "--params", "p.safetensors", "--out", "x"];
-    let with_noise: Vec<&str> = arguments.iter().chain(&["--noise", "bad"]).copied().collect();
-    scratch.refused("harmonia", &with_noise, &["bad", "[5, 2]", "[2, 5]"]);
+    let arguments = ["gradients", "--params", "p.safetensors", "--out", "x", "--noise", "bad"];
+    scratch.refused("harmonia", &[&arguments[..], &preset[..]].concat(), &["bad", "[5, 2]", "[2, 5]"]);
     // Parameters of another model are refused by name and shape.
-    let other = ["gradients", "--store", "ring", "--preset", "mutag", "--params", "p.safetensors", "--out", "x"];
+    let other = ["gradients", "--store", "ring", "--preset", "proteins", "--params", "p.safetensors", "--out", "x"];
     scratch.refused("harmonia", &other, &["p.safetensors", "shape", "preset"]);
 }
 

@@ -85,7 +85,7 @@ fn a_short_run_on_cora_learns() {
     }
     // A learning rate ten times the preset's, to get there in a few epochs: this is a smoke test, the README has the
     // protocol of the paper.
-    let settings = ["--epochs", "60", "--set", "train.learning_rate=5e-3", "--json"];
+    let settings = ["--recipe", "paper", "--epochs", "60", "--set", "train.learning_rate=5e-3", "--json"];
     let data = ["--dataset", "cora", "--data-dir", "data", "--offline"];
     let text = scratch.train_ok(&[&data[..], &settings[..]].concat());
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();

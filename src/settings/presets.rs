@@ -32,7 +32,7 @@ pub const PRESETS: &[(&str, &str)] = presets!("paper":
 
 /// (name, TOML text) of every preset that was tuned: what differs from the one as published.
 pub const TUNED: &[(&str, &str)] = presets!("tuned":
-    "synthetic", "cora", "citeseer", "tolokers", "mutag", "proteins", "aids", "mutagenicity",
+    "synthetic", "cora", "citeseer", "tolokers", "mutag", "proteins", "dd", "aids", "mutagenicity", "herg-karim",
 );
 
 /// Which settings a preset stands for.
