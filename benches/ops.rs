@@ -156,7 +156,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.monb_forward(&mut responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
     let Responses::Dense(dense) = &responses else { panic!("the direct plan is dense") };
-    time(Op::PropagateForward, &mut || device.propagate_forward(&mut state, dense, &theta, &inputs).unwrap());
+    time(Op::PropagateForward, &mut || device.propagate_forward(&mut state, dense, &theta, &inputs, None).unwrap());
     time(Op::ReadoutForward, &mut || {
         device.readout_forward(&mut logits, &state, &parameters, &inputs, &layout).unwrap();
     });
@@ -167,7 +167,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.readout_backward(&mut gradient, &mut state, &d_logits, &parameters, &inputs, &layout).unwrap();
     });
     time(Op::PropagateBackward, &mut || {
-        device.propagate_backward(&mut state, &mut d_theta, dense, &theta, &inputs).unwrap();
+        device.propagate_backward(&mut state, &mut d_theta, dense, &theta, &inputs, None).unwrap();
     });
     time(Op::HopWeightsBackward, &mut || {
         device.hop_weights_backward(&mut gradient, &d_theta, &theta, &parameters, None, &layout).unwrap();

@@ -73,21 +73,23 @@ macro_rules! each_op {
             ) -> () = project::forward;
 
             /// Class space: logits = beta + G_0 + M (G_1 + M (G_2 + ...)), or beta + sum over the nodes and hops of a graph of
-            /// `v_t[j] G_t[j]`. The G_t are gone afterwards.
+            /// `v_t[j] G_t[j]`. The G_t are gone afterwards. Of a scope, only its rows of the logits are meant.
             WalkForward: fn walk_forward(
                 logits: &mut BufferOf<$D>,
                 hops: &mut HopsOf<$D>,
                 parameters: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
                 layout: &Layout,
             ) -> () = walk::forward;
 
-            /// H = sum over t of theta_t (*) M^t F, one hop at a time.
+            /// H = sum over t of theta_t (*) M^t F, one hop at a time. Of a scope, only its rows of H are meant; others are finite.
             PropagateForward: fn propagate_forward(
                 state: &mut MatrixOf<$D>,
                 responses: &MatrixOf<$D>,
                 hop_weights: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
             ) -> () = propagate::forward;
 
             /// logits = beta + H Wo, summed over each graph for graph tasks.
@@ -103,12 +105,13 @@ macro_rules! each_op {
             Loss: fn loss(d_logits: &mut BufferOf<$D>, logits: &BufferOf<$D>, inputs: &InputsOf<$D>) -> f64 = loss::loss;
 
             /// Class space: Y_0 = dlogits, Y_{t+1} = M^T Y_t, or `Y_t[j] = v_t[j] dlogits` of its graph; dbeta += column
-            /// sums of dlogits.
+            /// sums of dlogits. Outside the rows of a scope dlogits are zero.
             WalkBackward: fn walk_backward(
                 gradient: &mut BufferOf<$D>,
                 hops: &mut HopsOf<$D>,
                 d_logits: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
                 layout: &Layout,
             ) -> () = walk::backward;
 
@@ -136,13 +139,15 @@ macro_rules! each_op {
             ) -> () = readout::backward;
 
             /// In: `gradient` = dH. Out: `gradient` = dF = sum over t of theta_t (*) (M^T)^t dH, and
-            /// `d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>`. No forward state but F is needed.
+            /// `d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>`. No forward state but F is needed. Outside the rows of a scope
+            /// dH is zero.
             PropagateBackward: fn propagate_backward(
                 gradient: &mut MatrixOf<$D>,
                 d_hop_weights: &mut BufferOf<$D>,
                 responses: &MatrixOf<$D>,
                 hop_weights: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
             ) -> () = propagate::backward;
 
             /// Gradient of hop logits from d_hop_weights (T x d).
