@@ -256,7 +256,7 @@ fn scopes(criterion: &mut Criterion) {
         let mut resident = Resident::new(&device, &layout, plan, batch(&dataset)).unwrap();
         let none = Randomness::none();
         let [mut near, mut whole] = [(); 2].map(|()| device.zeros(layout.len()).unwrap());
-        let mut whole_step = |resident: &mut Resident<'_, Cpu<f32>>, gradient: &mut Vec<f32>| {
+        let whole_step = |resident: &mut Resident<'_, Cpu<f32>>, gradient: &mut Vec<f32>| {
             resident.pass.forward(&resident.inputs, &parameters, &none).unwrap();
             resident.pass.loss(&resident.inputs).unwrap();
             resident.pass.backward(gradient, &resident.inputs, &parameters, &none).unwrap();
