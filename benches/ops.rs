@@ -156,7 +156,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.monb_forward(&mut responses, &inputs, &routing, &parameters, None, &layout).unwrap();
     });
     let Responses::Dense(dense) = &responses else { panic!("the direct plan is dense") };
-    time(Op::PropagateForward, &mut || device.propagate_forward(&mut state, dense, &theta, &inputs).unwrap());
+    time(Op::PropagateForward, &mut || device.propagate_forward(&mut state, dense, &theta, &inputs, None).unwrap());
     time(Op::ReadoutForward, &mut || {
         device.readout_forward(&mut logits, &state, &parameters, &inputs, &layout).unwrap();
     });
@@ -167,7 +167,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.readout_backward(&mut gradient, &mut state, &d_logits, &parameters, &inputs, &layout).unwrap();
     });
     time(Op::PropagateBackward, &mut || {
-        device.propagate_backward(&mut state, &mut d_theta, dense, &theta, &inputs).unwrap();
+        device.propagate_backward(&mut state, &mut d_theta, dense, &theta, &inputs, None).unwrap();
     });
     time(Op::HopWeightsBackward, &mut || {
         device.hop_weights_backward(&mut gradient, &d_theta, &theta, &parameters, None, &layout).unwrap();
@@ -244,6 +244,36 @@ fn gathers(criterion: &mut Criterion) {
     }
 }
 
+/// A step from 8 % of the nodes: every hop whole, and near the targets only.
+fn scopes(criterion: &mut Criterion) {
+    let device = Cpu::<f32>::new();
+    let mut dataset = dataset(false);
+    dataset.split.train.truncate(NODES * 8 / 100);
+    let layout = layout(&dataset);
+    let parameters = device.upload(&parameters(&layout)).unwrap();
+    for space in [Space::Classes, Space::Features] {
+        let plan = Plan { monb: Monb::Knots, space, sparse: false };
+        let mut resident = Resident::new(&device, &layout, plan, batch(&dataset)).unwrap();
+        let none = Randomness::none();
+        let [mut near, mut whole] = [(); 2].map(|()| device.zeros(layout.len()).unwrap());
+        let whole_step = |resident: &mut Resident<'_, Cpu<f32>>, gradient: &mut Vec<f32>| {
+            resident.pass.forward(&resident.inputs, &parameters, &none).unwrap();
+            resident.pass.loss(&resident.inputs).unwrap();
+            resident.pass.backward(gradient, &resident.inputs, &parameters, &none).unwrap();
+        };
+        whole_step(&mut resident, &mut whole);
+        resident.gradient(&mut near, &parameters, &none).unwrap();
+        assert_eq!(near, whole, "{space:?}");
+        let mut group = criterion.benchmark_group(format!("step from 8 % of the nodes, {space:?}").to_lowercase());
+        group.sample_size(10);
+        group.bench_function("whole hops", |bencher| bencher.iter(|| whole_step(&mut resident, &mut whole)));
+        group.bench_function("near targets", |bencher| {
+            bencher.iter(|| resident.gradient(&mut near, &parameters, &none).unwrap());
+        });
+        group.finish();
+    }
+}
+
 /// Direct and compiled experts, in both spaces; with sparse features also without their zeros.
 fn all_plans(sparse: bool) -> Vec<Plan> {
     let mut plans = Vec::new();
@@ -267,5 +297,5 @@ fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(Op) -> b
     step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64
 }
 
-criterion_group!(benches, ops, plans, gathers);
+criterion_group!(benches, ops, plans, gathers, scopes);
 criterion_main!(benches);

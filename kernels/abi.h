@@ -336,6 +336,8 @@ typedef struct WalkRows {
     const uint64_t* end;         /* entry behind the last of each item */
     const uint32_t* col_idx;
     const float* weights;        /* of entries; null: all 1 */
+    const uint64_t* rows;        /* a bit per row: those that are computed; null: all */
+    const uint64_t* sources;     /* a bit per row: states that may be other than zero; null: all */
     uint64_t items;              /* rows of the matrix, or segments of long rows */
     uint64_t block_items;        /* items of a block */
     uint32_t columns;
@@ -392,6 +394,8 @@ typedef struct Propagate {
     const uint64_t* end;         /* entry behind the last of each item */
     const uint32_t* col_idx;
     const float* weights;        /* of entries; null: all 1 */
+    const uint64_t* rows;        /* forward, a bit per row: those that are computed; null: all */
+    const uint64_t* sources;     /* a bit per row: states that may be other than zero; null: all */
     uint64_t items;              /* rows of the matrix, or segments of long rows */
     uint64_t block_items;        /* items of a block */
     uint32_t cols;

@@ -14,6 +14,11 @@ __device__ __forceinline__ float relu(float x) {
     return fmaxf(x, 0.0f);
 }
 
+// Whether a set of rows, one bit each, has this one; no set has all.
+__device__ __forceinline__ bool contains(const uint64_t* set, uint64_t row) {
+    return !set || (__ldg(set + row / 64) >> (row % 64) & 1);
+}
+
 template <typename T>
 __device__ __forceinline__ T smaller(T a, T b) {
     return a < b ? a : b;

@@ -8,6 +8,8 @@
 //           5..31 columns: 8, 16 or 32 lanes per row; <= 4 columns: 8 lanes per row, over its neighbours.
 //           Rows with more than HARMONIA_LONG_ROW neighbours are left out, summed segment by segment by the kernels
 //           `propagate_partial_*` and finished by `propagate_long_*`: no block is the straggler.
+// Scope     of a few scored rows, a hop forward computes the rows that count for them (`rows`), a hop backward reads the
+//           states that can be other than zero (`sources`): a zero more or less changes no bit of a sum.
 // Bytes     a hop: nnz x d state elements gathered, then n x d (state out, accumulator in and out; backward also F) once
 //           each; col_idx and offsets once for every 128 (or 32) columns.
 // Deterministic: a row is summed in the order of its entries, dtheta block by block.
@@ -86,6 +88,9 @@ __device__ void propagate_wide(const Propagate& args) {
     const uint64_t last = smaller(first + args.block_items, args.items);
     float d_theta[V] = {};
     for (uint64_t item = first + warp; item < last; item += ROW_WARPS) {
+        if (PASS == Pass::Forward && !contains(args.rows, item)) {
+            continue;
+        }
         const uint64_t begin = args.begin[item];
         const uint64_t end = args.end[item];
         if (too_long<PASS>(begin, end)) {
@@ -93,12 +98,21 @@ __device__ void propagate_wide(const Propagate& args) {
         }
         float sum[V] = {};
         for (uint64_t base = begin; base < end; base += LANES) {
-            const uint32_t count = static_cast<uint32_t>(smaller<uint64_t>(LANES, end - base));
+            uint32_t count = static_cast<uint32_t>(smaller<uint64_t>(LANES, end - base));
+            uint32_t place = lane;
+            bool kept = lane < count;
+            const uint32_t column = kept ? args.col_idx[base + lane] : 0;
+            if (PASS != Pass::Forward && args.sources) {
+                kept = kept && contains(args.sources, column);
+                const unsigned all_kept = __ballot_sync(FULL_WARP, kept);
+                place = __popc(all_kept & ((1u << lane) - 1));
+                count = __popc(all_kept);
+            }
             __syncwarp();
-            if (lane < count) {
-                columns[warp][lane] = args.col_idx[base + lane];
+            if (kept) {
+                columns[warp][place] = column;
                 if (args.weights) {
-                    weights[warp][lane] = args.weights[base + lane];
+                    weights[warp][place] = args.weights[base + lane];
                 }
             }
             __syncwarp();
@@ -174,17 +188,23 @@ __device__ void propagate_medium(const Propagate& args) {
     float d_theta[1] = {};
     if (col < args.cols) {
         for (uint64_t item = first + threadIdx.x / args.group; item < last; item += groups) {
+            if (PASS == Pass::Forward && !contains(args.rows, item)) {
+                continue;
+            }
             const uint64_t begin = args.begin[item];
             const uint64_t end = args.end[item];
             if (too_long<PASS>(begin, end)) {
                 continue;
             }
             float sum[1] = {};
-            if (args.weights) {
+            if (args.weights || args.sources) {
 #pragma unroll 4
                 for (uint64_t entry = begin; entry < end; ++entry) {
-                    const uint64_t from = static_cast<uint64_t>(__ldg(args.col_idx + entry)) * args.cols;
-                    sum[0] = fmaf(__ldg(args.weights + entry), to_float(state[from]), sum[0]);
+                    const uint64_t column = __ldg(args.col_idx + entry);
+                    if (contains(args.sources, column)) {
+                        const float weight = args.weights ? __ldg(args.weights + entry) : 1.0f;
+                        sum[0] = fmaf(weight, to_float(state[column * args.cols]), sum[0]);
+                    }
                 }
             } else {
 #pragma unroll 4
@@ -220,15 +240,20 @@ __device__ void propagate_narrow(const Propagate& args) {
         const uint64_t item = base + threadIdx.x / GROUP;
         uint64_t begin = 0;
         uint64_t end = 0;
-        if (item < last) {
+        const bool computed = item < last && (PASS != Pass::Forward || contains(args.rows, item));
+        if (computed) {
             begin = args.begin[item];
             end = args.end[item];
         }
-        const bool skipped = item >= last || too_long<PASS>(begin, end);
+        const bool skipped = !computed || too_long<PASS>(begin, end);
         float sums[MOST] = {};
         if (!skipped) {
             for (uint64_t entry = begin + lane; entry < end; entry += GROUP) {
-                const S* from = state + static_cast<uint64_t>(__ldg(args.col_idx + entry)) * args.cols;
+                const uint64_t column = __ldg(args.col_idx + entry);
+                if (!contains(args.sources, column)) {
+                    continue;
+                }
+                const S* from = state + column * args.cols;
                 const float weight = args.weights ? __ldg(args.weights + entry) : 1.0f;
                 if (args.cols == MOST) {
                     float values[MOST];

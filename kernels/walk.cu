@@ -11,6 +11,8 @@
 //           with fewer than eight such lanes has several of them, each taking every so many of its entries.
 //           Rows with more than HARMONIA_LONG_ROW entries are left out, summed segment by segment by the same kernel
 //           (`sums`) and finished by `walk_long_*`. Logits of graphs: a warp each. The rest: one thread per element.
+// Scope     of a few scored rows, a step forward computes the rows that count for them (`rows`), a step backward reads the
+//           states that can be other than zero (`sources`): a zero more or less changes no bit of a sum.
 // Bytes     a step: nnz x width elements gathered, then n x width written once (forward: also read once); col_idx and
 //           offsets once for every 32 lanes of columns.
 // Deterministic: the lanes of a row take its entries in order, and are added up in a fixed order.
@@ -44,6 +46,26 @@ __device__ __forceinline__ void finish_step(const WalkRows& args, const float (&
     }
 }
 
+// Sums every `entry_lanes`-th entry from `begin` on; of those in `sources` only, where SOME.
+template <typename S, int V, bool SOME>
+__device__ __forceinline__ void gather(
+    float (&sum)[V], const WalkRows& args, const S* state, uint64_t begin, uint64_t end) {
+#pragma unroll 4
+    for (uint64_t entry = begin; entry < end; entry += args.entry_lanes) {
+        const uint64_t column = __ldg(args.col_idx + entry);
+        if (SOME && !contains(args.sources, column)) {
+            continue;
+        }
+        const float weight = args.weights ? __ldg(args.weights + entry) : 1.0f;
+        float values[V];
+        load<S, V>(values, state + column * args.columns);
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            sum[v] = fmaf(weight, values[v], sum[v]);
+        }
+    }
+}
+
 // Block 256; grid: tiles of `group` V columns, blocks of items.
 template <typename S, int V>
 __device__ __forceinline__ void walk_rows(const WalkRows& args) {
@@ -60,23 +82,17 @@ __device__ __forceinline__ void walk_rows(const WalkRows& args) {
         const uint64_t item = base + threadIdx.x / team;
         uint64_t begin = 0;
         uint64_t end = 0;
-        if (item < last && args.state) {
+        const bool computed = item < last && contains(args.rows, item);
+        if (computed && args.state) {
             begin = args.begin[item];
             end = args.end[item];
         }
-        const bool skipped = !active || item >= last || (!args.sums && end - begin > HARMONIA_LONG_ROW);
+        const bool skipped = !active || !computed || (!args.sums && end - begin > HARMONIA_LONG_ROW);
         float sum[V] = {};
-        if (!skipped) {
-#pragma unroll 4
-            for (uint64_t entry = begin + first_entry; entry < end; entry += args.entry_lanes) {
-                const float weight = args.weights ? __ldg(args.weights + entry) : 1.0f;
-                float values[V];
-                load<S, V>(values, state + static_cast<uint64_t>(__ldg(args.col_idx + entry)) * args.columns);
-#pragma unroll
-                for (int v = 0; v < V; ++v) {
-                    sum[v] = fmaf(weight, values[v], sum[v]);
-                }
-            }
+        if (!skipped && args.sources) {
+            gather<S, V, true>(sum, args, state, begin + first_entry, end);
+        } else if (!skipped) {
+            gather<S, V, false>(sum, args, state, begin + first_entry, end);
         }
         for (uint32_t offset = args.group; offset < team; offset *= 2) {
 #pragma unroll

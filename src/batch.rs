@@ -6,7 +6,7 @@
 use crate::loss::{Objective, TargetScaling, Targets};
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Dataset, Features, Level};
-use harmonia_graph::graph::{NodeWeights, Transition, Walk};
+use harmonia_graph::graph::{Neighbourhood, NodeWeights, Transition, Walk};
 use harmonia_graph::walk_table::WalkTable;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -89,6 +89,18 @@ impl Batch {
             Reach::Walk(transition) => Some(transition),
             Reach::Weights(_) | Reach::Table(_) => None,
         }
+    }
+}
+
+impl Batch {
+    /// The nodes within 0 to `hops` - 1 steps of some rows of the logits; none where there is nothing to leave out: most nodes
+    /// are near, or logits are sums over whole graphs. At most this part of the walk's entries is looked through for them.
+    pub fn scope(&self, rows: &[u32], hops: usize, looked_through: f64) -> Option<Neighbourhood> {
+        let transition = self.transition().filter(|_| self.level == Level::Node)?;
+        let matrix = transition.matrix();
+        let most = (looked_through * matrix.entries() as f64) as usize;
+        let near = Neighbourhood::new(matrix, rows.iter().copied(), hops.saturating_sub(1), most);
+        (!near.levels().is_empty()).then_some(near)
     }
 }
 

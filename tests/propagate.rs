@@ -105,10 +105,10 @@ impl Drawn {
         // Outputs are overwritten, so what was there must not matter.
         let nothing = vec![f64::NAN; self.responses.len()];
         let mut state = self.matrix::<T>(&nothing);
-        device.propagate_forward(&mut state, &responses, &hop_weights, &inputs).unwrap();
+        device.propagate_forward(&mut state, &responses, &hop_weights, &inputs, None).unwrap();
         let mut gradient = self.matrix::<T>(&self.d_state);
         let mut d_hop_weights = vec![T::nan(); hop_weights.len()];
-        device.propagate_backward(&mut gradient, &mut d_hop_weights, &responses, &hop_weights, &inputs).unwrap();
+        device.propagate_backward(&mut gradient, &mut d_hop_weights, &responses, &hop_weights, &inputs, None).unwrap();
         Propagated {
             state: device.download_matrix(&state).unwrap(),
             d_responses: device.download_matrix(&gradient).unwrap(),

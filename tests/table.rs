@@ -142,10 +142,15 @@ fn few_valued_features_lose_nothing() {
 
 /// Every number of a table.
 fn cells(table: &WalkTable) -> Vec<f64> {
-    let (rows, steps) = (table.contents.units.len(), table.contents.steps());
-    let at = |row: usize, t: usize, k: usize| (0..table.grid.points(k).len()).map(move |q| table.value(row, t, k, q));
-    let features = 0..table.grid.features();
-    (0..rows).flat_map(|row| (0..steps).flat_map(move |t| features.clone().flat_map(move |k| at(row, t, k)))).collect()
+    let mut all = Vec::new();
+    for row in 0..table.contents.units.len() {
+        for t in 0..table.contents.steps() {
+            for k in 0..table.grid.features() {
+                all.extend((0..table.grid.points(k).len()).map(|q| table.value(row, t, k, q)));
+            }
+        }
+    }
+    all
 }
 
 #[test]

@@ -142,6 +142,10 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, HARMONIA_SITE) {
                                                                predicate != 0, 0, 32, file, line));
 }
 
+inline int __popc(unsigned bits) {
+    return __builtin_popcount(bits);
+}
+
 inline int __any_sync(unsigned mask, int predicate, HARMONIA_SITE) {
     return static_cast<int>(harmonia_host::warp_operation(harmonia_host::WarpOperation::Any, mask, predicate != 0, 0,
                                                           32, file, line));

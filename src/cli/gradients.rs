@@ -75,11 +75,13 @@ fn write<T: Ops>(config: &Config, dataset: &Dataset, params: &Path, noise: Optio
     let batch = Batches::planned(dataset, config.walk, plan, layout.architecture.hops).whole(&dataset.split.train);
     let mut resident = Resident::new(&device, &layout, plan, batch)?;
     let mut gradient = device.zeros(layout.len())?;
+    // Of all rows: a step computes those of its targets.
+    let logits = device.download(resident.pass.forward(&resident.inputs, &parameters, &randomness)?)?;
     let loss = resident.gradient(&mut gradient, &parameters, &randomness)?;
     if !loss.is_finite() {
         return Err(Error::Diverged(format!("{}: the loss of these parameters is {loss}", params.display())));
     }
-    let (logits, gradient) = (device.download(resident.pass.logits())?, device.download(&gradient)?);
+    let gradient = device.download(&gradient)?;
     let loss_value = [T::from_f64(loss)];
     let mut tensors = vec![
         ("loss".to_string(), vec![], &loss_value[..]),

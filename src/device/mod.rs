@@ -130,6 +130,9 @@ pub type KnotsOf<D> = <D as Device>::Knots;
 /// The states of class space on a device.
 pub type HopsOf<D> = <D as Device>::Hops;
 
+/// Who counts for some rows of the logits, on a device.
+pub type ScopeOf<D> = <D as Device>::Scope;
+
 /// A machine that computes training steps.
 pub trait Device: Sync + Sized {
     /// f32, or f64 to check gradients.
@@ -146,6 +149,8 @@ pub trait Device: Sync + Sized {
     type Knots: Send + Sync;
     /// The T states of class space, n x L each.
     type Hops: Send + Sync;
+    /// The nodes within so many steps of rows that are scored: hops leave out all others.
+    type Scope: Send + Sync;
 
     /// For people.
     fn name(&self) -> String;
@@ -157,6 +162,8 @@ pub trait Device: Sync + Sized {
     fn inputs(&self, batch: &Batch, plan: Plan) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.
     fn retarget(&self, inputs: &mut Self::Inputs, batch: &Batch) -> Result<()>;
+    /// Who counts for some rows of a batch's logits, in a model of `hops` hops; none where everybody may.
+    fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<Self::Scope>>;
     /// Copies to the device.
     fn upload(&self, values: &[Self::Real]) -> Result<Self::Buffer>;
     /// A zeroed array.

@@ -73,21 +73,23 @@ macro_rules! each_op {
             ) -> () = project::forward;
 
             /// Class space: logits = beta + G_0 + M (G_1 + M (G_2 + ...)), or beta + sum over the nodes and hops of a graph of
-            /// `v_t[j] G_t[j]`. The G_t are gone afterwards.
+            /// `v_t[j] G_t[j]`. The G_t are gone afterwards. Of a scope, only its rows of the logits are meant.
             WalkForward: fn walk_forward(
                 logits: &mut BufferOf<$D>,
                 hops: &mut HopsOf<$D>,
                 parameters: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
                 layout: &Layout,
             ) -> () = walk::forward;
 
-            /// H = sum over t of theta_t (*) M^t F, one hop at a time.
+            /// H = sum over t of theta_t (*) M^t F, one hop at a time. Of a scope, only its rows of H are meant; others are finite.
             PropagateForward: fn propagate_forward(
                 state: &mut MatrixOf<$D>,
                 responses: &MatrixOf<$D>,
                 hop_weights: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
             ) -> () = propagate::forward;
 
             /// `H[i,k] = theta_0k F[i,k] + sum over t, q of theta_tk P[i,t,k,q] F_q[k]` from a table of walks, F_q the responses at
@@ -112,12 +114,13 @@ macro_rules! each_op {
             Loss: fn loss(d_logits: &mut BufferOf<$D>, logits: &BufferOf<$D>, inputs: &InputsOf<$D>) -> f64 = loss::loss;
 
             /// Class space: Y_0 = dlogits, Y_{t+1} = M^T Y_t, or `Y_t[j] = v_t[j] dlogits` of its graph; dbeta += column
-            /// sums of dlogits.
+            /// sums of dlogits. Outside the rows of a scope dlogits are zero.
             WalkBackward: fn walk_backward(
                 gradient: &mut BufferOf<$D>,
                 hops: &mut HopsOf<$D>,
                 d_logits: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
                 layout: &Layout,
             ) -> () = walk::backward;
 
@@ -145,13 +148,15 @@ macro_rules! each_op {
             ) -> () = readout::backward;
 
             /// In: `gradient` = dH. Out: `gradient` = dF = sum over t of theta_t (*) (M^T)^t dH, and
-            /// `d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>`. No forward state but F is needed.
+            /// `d_hop_weights[t,k] = <F[:,k], ((M^T)^t dH)[:,k]>`. No forward state but F is needed. Outside the rows of a scope
+            /// dH is zero.
             PropagateBackward: fn propagate_backward(
                 gradient: &mut MatrixOf<$D>,
                 d_hop_weights: &mut BufferOf<$D>,
                 responses: &MatrixOf<$D>,
                 hop_weights: &BufferOf<$D>,
                 inputs: &InputsOf<$D>,
+                scope: Option<&ScopeOf<$D>>,
             ) -> () = propagate::backward;
 
             /// In: `responses` = F, `state` = dH. Out: `responses` = dF, and `d_hop_weights[t,k] = <dH[:,k], (P_t F)[:,k]>`.

@@ -3,12 +3,13 @@
 use crate::architecture::Layout;
 use crate::config::Config;
 use crate::device::Device;
+use crate::device::launcher::abi::HARMONIA_LONG_ROW;
 use crate::loss::Objective;
 use crate::plan::{BatchSizes, Plan, Space};
 use crate::tabulate::TablePlan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::Transition;
+use harmonia_graph::graph::{Neighbourhood, Transition};
 use harmonia_graph::walk_table::BLOCK_HATS;
 
 /// Kept free beside the plan: work space of cuBLAS, code of kernels, and what a pool of memory rounds up.
@@ -29,6 +30,12 @@ pub struct MemoryPlan {
 fn sparse_bytes(batch: &BatchSizes, features: usize) -> usize {
     let segments = features + batch.nonzeros / 1024;
     8 * (batch.nodes + 1) + 12 * (features + 1) + 16 * batch.nonzeros + 20 * segments
+}
+
+/// Bytes of long rows, at most, where they are half of the entries: the row, its segments, where these begin and end.
+fn long_row_bytes(batch: &BatchSizes) -> usize {
+    let rows = (batch.entries + batch.nodes) / 2 / HARMONIA_LONG_ROW as usize;
+    (rows + 1) * (4 + 4 + 2 * 16)
 }
 
 impl MemoryPlan {
@@ -72,6 +79,12 @@ impl MemoryPlan {
                 on_device.push(("states of all hops", batch.nodes * a.hops * width * states));
             }
             Space::Table => on_device.push(("states H, dH", batch.rows * a.features * float)),
+        }
+        if dataset.level == Level::Node {
+            // Of a step's targets and of the rows that are scored.
+            let sets = 2 * Neighbourhood::planned_bytes(batch.nodes, a.hops.saturating_sub(1));
+            let long = if device.copies() { 2 * a.hops * long_row_bytes(&batch) } else { 0 };
+            on_device.push(("rows near targets, at most", sets + long));
         }
         on_device.extend([
             ("hop states and sums", device.scratch_bytes(&batch, layout, plan)),

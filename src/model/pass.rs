@@ -106,6 +106,20 @@ impl<'a, D: Device> Pass<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<&D::Buffer> {
+        self.forward_of(None, inputs, parameters, randomness)
+    }
+
+    /// Logits of the rows of a scope, the same bits as [`Pass::forward`] has there; what other rows hold means nothing.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn forward_of(
+        &mut self,
+        scope: Option<&D::Scope>,
+        inputs: &D::Inputs,
+        parameters: &D::Buffer,
+        randomness: &Randomness<D>,
+    ) -> Result<&D::Buffer> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
         let Pass { routing, hop_basis, hop_weights, knots, responses, states, logits, ops, .. } = self;
@@ -121,11 +135,11 @@ impl<'a, D: Device> Pass<'a, D> {
         match states {
             States::Classes(hops) => {
                 ops.project_forward(hops, responses, hop_weights, parameters, inputs, layout)?;
-                ops.walk_forward(logits, hops, parameters, inputs, layout)?;
+                ops.walk_forward(logits, hops, parameters, inputs, scope, layout)?;
             }
             States::Features(state) => {
                 let responses = dense(responses)?;
-                ops.propagate_forward(state, responses, hop_weights, inputs)?;
+                ops.propagate_forward(state, responses, hop_weights, inputs, scope)?;
                 ops.readout_forward(logits, state, parameters, inputs, layout)?;
             }
             States::Table(state) => {
@@ -156,6 +170,21 @@ impl<'a, D: Device> Pass<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<()> {
+        self.backward_from(None, gradient, inputs, parameters, randomness)
+    }
+
+    /// The same bits from a scope that holds every target of the batch.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn backward_from(
+        &mut self,
+        scope: Option<&D::Scope>,
+        gradient: &mut D::Buffer,
+        inputs: &D::Inputs,
+        parameters: &D::Buffer,
+        randomness: &Randomness<D>,
+    ) -> Result<()> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
         let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, ops, .. } = self;
@@ -163,13 +192,13 @@ impl<'a, D: Device> Pass<'a, D> {
         match states {
             States::Classes(hops) => {
                 let d_theta = &mut *d_hop_weights;
-                ops.walk_backward(gradient, hops, d_logits, inputs, layout)?;
+                ops.walk_backward(gradient, hops, d_logits, inputs, scope, layout)?;
                 ops.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
             }
             States::Features(state) => {
                 let Responses::Dense(responses) = responses else { return Err(sparse_features()) };
                 ops.readout_backward(gradient, state, d_logits, parameters, inputs, layout)?;
-                ops.propagate_backward(state, d_hop_weights, responses, hop_weights, inputs)?;
+                ops.propagate_backward(state, d_hop_weights, responses, hop_weights, inputs, scope)?;
                 // F is of no more use: what follows reads the gradient in its place.
                 std::mem::swap(responses, state);
             }

@@ -6,7 +6,9 @@
 
 use crate::architecture::Layout;
 use crate::device::ops::each_op;
-use crate::device::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Op, Responses, Routing};
+use crate::device::{
+    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Op, Responses, Routing, ScopeOf,
+};
 use harmonia_graph::error::Result;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,7 @@
 //! A batch on the device together with buffers of its size: what training steps and predictions run on.
+//!
+//! Steps are taken from the targets, predictions made at the rows that are asked for: who is near enough to count for them
+//! is found once for each set of rows, and nothing else is computed.
 
 use super::{Pass, Randomness};
 use crate::architecture::Layout;
@@ -18,6 +21,10 @@ pub struct Resident<'a, D: Device> {
     pub inputs: D::Inputs,
     /// Buffers of its size.
     pub pass: Pass<'a, D>,
+    /// Of the targets; found on first use.
+    targets: Option<Option<D::Scope>>,
+    /// Of the rows that were asked for last, and these.
+    scored: Option<(Vec<u32>, Option<D::Scope>)>,
 }
 
 impl<'a, D: Device> Resident<'a, D> {
@@ -28,7 +35,7 @@ impl<'a, D: Device> Resident<'a, D> {
     pub fn new(device: &'a D, layout: &'a Layout, plan: Plan, batch: Batch) -> Result<Self> {
         let inputs = device.inputs(&batch, plan)?;
         let pass = Pass::new(device, layout, plan, &batch, &inputs)?;
-        Ok(Resident { device, layout, plan, batch, inputs, pass })
+        Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
     }
 
     /// Another batch in place of this one, keeping the buffers where they fit. What does not fit is freed first: two
@@ -37,8 +44,8 @@ impl<'a, D: Device> Resident<'a, D> {
     /// # Errors
     /// The device is out of memory.
     pub fn replaced(self, batch: Batch) -> Result<Self> {
-        let Resident { device, layout, plan, inputs, mut pass, .. } = self;
-        drop(inputs);
+        let Resident { device, layout, plan, inputs, mut pass, targets, scored, .. } = self;
+        drop((inputs, targets, scored));
         let profile = pass.ops().take_profile();
         let kept = pass.fits(&batch).then_some(pass);
         let inputs = device.inputs(&batch, plan)?;
@@ -47,7 +54,7 @@ impl<'a, D: Device> Resident<'a, D> {
             None => Pass::new(device, layout, plan, &batch, &inputs)?,
         };
         pass.ops().resume_profile(profile);
-        Ok(Resident { device, layout, plan, batch, inputs, pass })
+        Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
     }
 
     /// Other targets on the same nodes; nothing but labels is copied.
@@ -57,6 +64,7 @@ impl<'a, D: Device> Resident<'a, D> {
     pub fn retarget(&mut self, batch: Batch) -> Result<()> {
         self.device.retarget(&mut self.inputs, &batch)?;
         self.batch = batch;
+        self.targets = None;
         Ok(())
     }
 
@@ -70,9 +78,17 @@ impl<'a, D: Device> Resident<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<f64> {
-        self.pass.forward(&self.inputs, parameters, randomness)?;
+        let scope = match &mut self.targets {
+            Some(scope) => scope,
+            unknown => {
+                let rows: Vec<u32> = self.batch.units.iter().map(|&(row, _)| row).collect();
+                unknown.insert(self.device.scope(&self.batch, &rows, self.layout.architecture.hops)?)
+            }
+        };
+        let scope = scope.as_ref();
+        self.pass.forward_of(scope, &self.inputs, parameters, randomness)?;
         let loss = self.pass.loss(&self.inputs)?;
-        self.pass.backward(gradient, &self.inputs, parameters, randomness)?;
+        self.pass.backward_from(scope, gradient, &self.inputs, parameters, randomness)?;
         Ok(loss)
     }
 
@@ -96,12 +112,22 @@ impl<'a, D: Device> Resident<'a, D> {
         units: &[u32],
         whole: bool,
     ) -> Result<()> {
-        let logits = self.pass.forward(&self.inputs, parameters, &Randomness::none())?;
-        let outputs = self.batch.outputs;
         if whole {
-            return self.device.read_rows(out, logits, outputs, units);
+            return self.row_logits(out, parameters, units);
         }
         let rows: Vec<u32> = self.batch.units[..units.len()].iter().map(|&(row, _)| row).collect();
-        self.device.read_rows(out, logits, outputs, &rows)
+        self.row_logits(out, parameters, &rows)
+    }
+
+    /// Some rows of the logits, without noise or dropout.
+    fn row_logits(&mut self, out: &mut Vec<D::Real>, parameters: &D::Buffer, rows: &[u32]) -> Result<()> {
+        if self.scored.as_ref().is_none_or(|(known, _)| known != rows) {
+            self.scored = None;
+            let scope = self.device.scope(&self.batch, rows, self.layout.architecture.hops)?;
+            self.scored = Some((rows.to_vec(), scope));
+        }
+        let scope = self.scored.as_ref().and_then(|(_, scope)| scope.as_ref());
+        let logits = self.pass.forward_of(scope, &self.inputs, parameters, &Randomness::none())?;
+        self.device.read_rows(out, logits, self.batch.outputs, rows)
     }
 }

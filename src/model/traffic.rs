@@ -5,15 +5,19 @@
 //!   so this is what memory has to deliver once the states outgrow the caches.
 //! - `compulsory`: each row once per hop, as with a cache that holds all of them. No program moves less.
 //!
+//! Of a node task, hops are counted where a step takes them: at the rows near its targets, from the rows near its targets.
+//!
 //! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are
 //! named as in a [`super::Profile`].
 
 use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::Op;
+use crate::device::cpu::LOOKED_THROUGH;
 use crate::loss::Objective;
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
+use harmonia_graph::graph::Neighbourhood;
 
 /// Bytes of a float, and of an index.
 const WORD: f64 = 4.0;
@@ -43,16 +47,31 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
     let adjacency = dataset.graph.adjacency();
     let entries = adjacency.entries() as f64;
     let entry = if adjacency.weights.is_some() { 2.0 * WORD } else { WORD };
-    let walking = hops - 1.0;
-    // One hop: the matrix and the degrees in order, and the states of neighbours.
-    let hop = |columns: f64| {
-        let matrix = entries * entry + n * (OFFSET + WORD);
-        Bytes(matrix + entries * columns * state, matrix + n * columns * state)
+    // (rows, entries) within so many steps of the targets.
+    let near = (dataset.level == Level::Node).then(|| {
+        let targets = dataset.split.train.iter().copied();
+        Neighbourhood::new(adjacency, targets, a.hops.saturating_sub(1), (LOOKED_THROUGH * entries) as usize)
+    });
+    let within = |steps: usize| match near.as_ref().and_then(|near| near.within(steps)) {
+        Some(rows) => (rows.rows() as f64, rows.entries() as f64),
+        None => (n, entries),
     };
-    // Some hops, and what they read and write in order.
-    let hops_and = |columns: f64, streamed: f64| {
-        let Bytes(gathered, compulsory) = hop(columns);
-        Bytes(walking * gathered + streamed, walking * compulsory + streamed)
+    // Rows within each of some numbers of steps, added up.
+    let rows_within = |steps: std::ops::Range<usize>| steps.map(|steps| within(steps).0).sum::<f64>();
+    // One hop: the matrix and the degrees of the rows that are computed in order, and the states that are gathered.
+    let hop = |columns: f64, (rows, read): (f64, f64), (sources, gathered): (f64, f64)| {
+        let matrix = read * entry + rows * (OFFSET + WORD);
+        Bytes(matrix + gathered * columns * state, matrix + sources * columns * state)
+    };
+    // All hops, and what they read and write in order. Forward, `t` steps from the targets; backward, from t steps to t + 1.
+    let hops_and = |columns: f64, backward: bool, streamed: f64| {
+        (0..a.hops.saturating_sub(1)).fold(Bytes(streamed, streamed), |sum, t| {
+            let (near, next) = (within(t), within(t + 1));
+            // A row reads as many states as it has entries; distinct ones are at most those a step further away.
+            let Bytes(gathered, compulsory) =
+                if backward { hop(columns, next, near) } else { hop(columns, near, (next.0.min(near.1), near.1)) };
+            Bytes(sum.0 + gathered, sum.1 + compulsory)
+        })
     };
     let graph_task = dataset.level == Level::Graph;
     let rows = if graph_task { dataset.graphs() as f64 } else { n };
@@ -89,16 +108,19 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
         Op::ProjectForward => streamed(f + hop_logits + readout + all_states),
         Op::WalkForward if graph_task => streamed(n * hops * WORD + all_states + logits),
         // Every G_t is read, all A_t but the last and the logits are written.
-        Op::WalkForward => hops_and(outputs, all_states + (walking - 1.0).max(0.0) * states_of_hop + logits),
+        Op::WalkForward => {
+            let states = rows_within(0..a.hops) + rows_within(1..a.hops.max(2) - 1);
+            hops_and(outputs, false, states * outputs * state + within(0).0 * outputs * WORD)
+        }
         Op::PropagateForward => {
             // Hop 0 reads F and writes H; any other adds to H and, but for the last, writes the next state.
-            let next = (walking - 1.0).max(0.0) * n * d * state;
-            hops_and(d, (2.0 + 2.0 * walking) * n * d * WORD + next)
+            let next = rows_within(1..a.hops.max(2) - 1) * d * state;
+            hops_and(d, false, 2.0 * (n + rows_within(0..a.hops - 1)) * d * WORD + next)
         }
         Op::ReadoutForward => streamed(n * d * WORD + readout + logits),
         Op::Loss => streamed(units * outputs * WORD + targets + logits),
         Op::WalkBackward if graph_task => streamed(logits + n * hops * WORD + all_states),
-        Op::WalkBackward => hops_and(outputs, logits + all_states),
+        Op::WalkBackward => hops_and(outputs, true, logits + all_states),
         Op::ProjectBackward => {
             // F is read, dF written. Where X is sparse, a non-zero gathers the states of its row.
             let both = 2.0 * f + 2.0 * (hop_logits + readout);
@@ -113,7 +135,8 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
         Op::ReadoutBackward => streamed(2.0 * n * d * WORD + 2.0 * readout + logits),
         Op::PropagateBackward => {
             // Hop 0 reads F and dH, writes the first state and dF; any other reads F, adds to dF, writes the next one.
-            hops_and(d, (3.0 + 3.0 * walking) * n * d * WORD + walking * n * d * state)
+            let states = if a.hops > 1 { n + rows_within(1..a.hops - 1) } else { 0.0 };
+            hops_and(d, true, 3.0 * (n + rows_within(1..a.hops)) * d * WORD + states * d * state)
         }
         // Not of a whole dataset: a step from a table moves what its rows hold (`TablePlan`).
         Op::TableForward | Op::TableBackward => streamed(0.0),
@@ -149,7 +172,7 @@ mod tests {
         let rows = SparseRows::collect((0..4).map(|i| vec![(i % 2, 1.0)]));
         let values = if sparse { Values::Sparse(rows) } else { Values::Dense(vec![1.0; 8].into()) };
         let labels = Labels::Classes { ids: vec![0, 1, 2, 0], classes: 3 };
-        let split = Split { train: vec![0, 1], ..Split::default() };
+        let split = Split { train: vec![0, 1, 2], ..Split::default() };
         Dataset::nodes("path", graph, Features::held(4, 2, values).unwrap(), labels, split).unwrap()
     }
 
@@ -188,6 +211,33 @@ mod tests {
         let ordered = (2.0 + 4.0 + 1.0) * 32.0;
         assert_eq!(of(&direct, Op::PropagateForward), (matrix + 2.0 * 48.0 + ordered, matrix + 2.0 * 32.0 + ordered));
         assert!(ops.iter().chain(&direct).all(|traffic| traffic.compulsory <= traffic.gathered));
+    }
+
+    #[test]
+    fn hops_are_counted_where_they_are_taken() {
+        // A path of 40 nodes; node 0 sees one node more with every step.
+        let edges: Vec<(u32, u32)> = (1..40).map(|i| (i - 1, i)).collect();
+        let graph = Graph::from_edges(40, &edges, None, Direction::Undirected).unwrap();
+        let labels = Labels::Classes { ids: (0..40).map(|i| i % 3).collect(), classes: 3 };
+        let split = Split { train: vec![0], ..Split::default() };
+        let features = Features::new(40, 2, vec![1.0; 80]).unwrap();
+        let dataset = Dataset::nodes("path", graph, features, labels, split).unwrap();
+        let layout = layout(&dataset, 3);
+        let ops = step(Plan { space: Space::Classes, ..Plan::DIRECT }, States::F32, &dataset, &layout);
+        // The last hop is of one row with one entry, the one before of two rows with three.
+        let matrix = (4.0 + 12.0) + (12.0 + 24.0);
+        // G_0, G_1 and G_2 of 1, 2 and 3 rows, A_1 of 2 rows, and one row of logits, 12 bytes each.
+        let ordered = (6.0 + 2.0 + 1.0) * 12.0;
+        assert_eq!(of(&ops, Op::WalkForward), (matrix + 4.0 * 12.0 + ordered, matrix + 4.0 * 12.0 + ordered));
+        // Backward the rows of the next step are computed, two and three with three and five entries, from one entry, then
+        // from three, of one row and of two; dlogits and all three states are of all rows.
+        let (matrix, ordered) = ((12.0 + 24.0) + (20.0 + 36.0), 4.0 * 480.0);
+        assert_eq!(of(&ops, Op::WalkBackward), (matrix + 4.0 * 12.0 + ordered, matrix + 3.0 * 12.0 + ordered));
+        let direct = step(Plan::DIRECT, States::F32, &dataset, &layout);
+        // In feature space, 8 bytes a row: F in and H out of all rows, H in and out of two and of one; the state between them.
+        let (matrix, ordered) = ((4.0 + 12.0) + (12.0 + 24.0), 2.0 * (40.0 + 3.0) * 8.0 + 2.0 * 8.0);
+        assert_eq!(of(&direct, Op::PropagateForward).0, matrix + 4.0 * 8.0 + ordered);
+        assert_eq!(of(&direct, Op::PropagateBackward).0, 92.0 + 4.0 * 8.0 + 3.0 * (40.0 + 5.0) * 8.0 + 42.0 * 8.0);
     }
 
     #[test]

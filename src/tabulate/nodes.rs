@@ -55,6 +55,7 @@ pub fn values(
     let inverse: Vec<f32> = transition.degree().iter().map(|&degree| (1.0 / degree) as f32).collect();
     let csr = transition.matrix();
     let bounds = chunks::balanced(&csr.row_ptr, chunks::WALK_ENTRIES);
+    let (copies, whole) = (&gather::Copies::default(), gather::Part::default());
     let strip = strip_columns(nodes).min(columns.len().max(1));
     let (mut state, mut next) = (vec![0f32; nodes * strip], vec![0f32; nodes * strip]);
     for columns in columns.chunks(strip) {
@@ -69,7 +70,7 @@ pub fn values(
                     simd(
                         #[inline(always)]
                         || {
-                            gather::rows::<f32, f32>(from, w, csr, rows, |i, first, sums| {
+                            gather::rows::<f32, f32>(copies, from, w, csr, whole, rows, |i, first, sums| {
                                 let to = &mut part[(i - start) * w + first..][..sums.len()];
                                 to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = sum * inverse[i]);
                             });
@@ -88,7 +89,7 @@ pub fn values(
                     simd(
                         #[inline(always)]
                         || {
-                            gather::rows::<f32, f32>(from, w, csr, unit..unit + 1, |i, first, sums| {
+                            gather::rows::<f32, f32>(copies, from, w, csr, whole, unit..unit + 1, |i, first, sums| {
                                 for (column, &sum) in columns[first..].iter().zip(sums) {
                                     row[column.place + t * column.stride] = sum * inverse[i];
                                 }

@@ -28,6 +28,9 @@ pub const HALF_TOLERANCE: f64 = 4e-3;
 /// bfloat16 keeps 8 bits.
 pub const BFLOAT_TOLERANCE: f64 = 3e-2;
 
+/// Every so many rows are scored where not all are: with their neighbours, about half of them count.
+const SCORED: usize = 11;
+
 /// A value on the device under test and on the oracle.
 type Both<A, B> = (A, B);
 
@@ -72,10 +75,15 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
                 self.features(&problem, Plan { monb, space: Space::Classes, sparse }, &parameters, &routing, dropout);
             }
         }
-        for sparse in [false, true] {
-            self.classes(&problem, sparse, &parameters, &hop_weights, states);
+        // Of all rows, and of some that leave others out; the oracle takes every hop whole.
+        let some: Vec<u32> = (0..problem.dataset.graph.nodes() as u32).step_by(SCORED).collect();
+        for scored in [None, Some(&some[..])] {
+            for sparse in [false, true] {
+                self.classes(&problem, sparse, scored, &parameters, &hop_weights, states);
+            }
+            self.propagation(&problem, scored, &hop_weights, states);
         }
-        self.feature_space(&problem, &parameters, &hop_weights, states);
+        self.readout_and_loss(&problem, &parameters);
         for (bits, dropped) in [(CellBits::Eight, 0.0), (CellBits::Sixteen, 0.3), (CellBits::Float, 0.0)] {
             self.table(&problem, bits, dropped, &parameters, &routing, &hop_weights);
         }
@@ -135,33 +143,48 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         hop_weights
     }
 
-    /// From responses to the loss, and back.
-    fn feature_space(
+    /// Feature space, of all rows or of some.
+    fn propagation(
         &self,
         problem: &Problem,
-        parameters: &Both<D::Buffer, Vec<f64>>,
+        scored: Option<&[u32]>,
         hop_weights: &Both<D::Buffer, Vec<f64>>,
         states: f64,
     ) {
         let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
         let (a, batch) = (&layout.architecture, problem.batch(Plan::DIRECT));
-        let (nodes, rows) = (batch.nodes(), batch.rows());
+        let nodes = batch.nodes();
+        let scope = scored.and_then(|rows| device.scope(&batch, rows, a.hops).unwrap());
+        let scope = scope.as_ref();
+        if scored.is_some() && scope.is_none() {
+            return; // nothing to leave out
+        }
         let inputs = (device.inputs(&batch, Plan::DIRECT).unwrap(), oracle.inputs(&batch, Plan::DIRECT).unwrap());
         let responses = self.random_matrix(nodes, a.features);
         let mut state = self.random_matrix(nodes, a.features);
-        self.ops.borrow_mut().propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0).unwrap();
-        oracle.propagate_forward(&mut state.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
-        self.same_matrix("propagate_forward", &state.0, &state.1, states);
-        let mut gradient = self.random_matrix(nodes, a.features);
+        self.ops.borrow_mut().propagate_forward(&mut state.0, &responses.0, &hop_weights.0, &inputs.0, scope).unwrap();
+        oracle.propagate_forward(&mut state.1, &responses.1, &hop_weights.1, &inputs.1, None).unwrap();
+        let found = device.download_matrix(&state.0).unwrap();
+        self.same_rows("propagate_forward", &found, &state.1.to_row_major(), scored, a.features, states);
+        let mut gradient = self.zero_elsewhere(nodes, a.features, scored);
         let mut d_theta = self.random(a.hops * a.features);
         self.ops
             .borrow_mut()
-            .propagate_backward(&mut gradient.0, &mut d_theta.0, &responses.0, &hop_weights.0, &inputs.0)
+            .propagate_backward(&mut gradient.0, &mut d_theta.0, &responses.0, &hop_weights.0, &inputs.0, scope)
             .unwrap();
-        oracle.propagate_backward(&mut gradient.1, &mut d_theta.1, &responses.1, &hop_weights.1, &inputs.1).unwrap();
+        oracle
+            .propagate_backward(&mut gradient.1, &mut d_theta.1, &responses.1, &hop_weights.1, &inputs.1, None)
+            .unwrap();
         self.same_matrix("propagate_backward", &gradient.0, &gradient.1, states);
         self.same("d_hop_weights", &d_theta.0, &d_theta.1, states);
+    }
 
+    /// The rest of feature space.
+    fn readout_and_loss(&self, problem: &Problem, parameters: &Both<D::Buffer, Vec<f64>>) {
+        let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
+        let (a, batch) = (&layout.architecture, problem.batch(Plan::DIRECT));
+        let (nodes, rows) = (batch.nodes(), batch.rows());
+        let inputs = (device.inputs(&batch, Plan::DIRECT).unwrap(), oracle.inputs(&batch, Plan::DIRECT).unwrap());
         let mut state = self.random_matrix(nodes, a.features);
         let mut logits = self.random(rows * a.outputs);
         self.ops.borrow_mut().readout_forward(&mut logits.0, &state.0, &parameters.0, &inputs.0, layout).unwrap();
@@ -335,6 +358,7 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         &self,
         problem: &Problem,
         sparse: bool,
+        scored: Option<&[u32]>,
         parameters: &Both<D::Buffer, Vec<f64>>,
         hop_weights: &Both<D::Buffer, Vec<f64>>,
         states: f64,
@@ -342,6 +366,11 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
         let (a, plan) = (&layout.architecture, Plan { monb: Monb::Knots, space: Space::Classes, sparse });
         let batch = problem.batch(plan);
+        let scope = scored.and_then(|rows| device.scope(&batch, rows, a.hops).unwrap());
+        let scope = scope.as_ref();
+        if scored.is_some() && scope.is_none() {
+            return; // nothing to leave out
+        }
         let inputs = (device.inputs(&batch, plan).unwrap(), oracle.inputs(&batch, plan).unwrap());
         let mut responses = self.random_responses(problem, plan);
         let mut hops = (device.hops(&inputs.0, layout).unwrap(), oracle.hops(&inputs.1, layout).unwrap());
@@ -349,18 +378,20 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         self.ops.borrow_mut().project_forward(&mut hops.0, &responses.0, &theta.0, &p.0, &inputs.0, layout).unwrap();
         oracle.project_forward(&mut hops.1, &responses.1, &theta.1, &p.1, &inputs.1, layout).unwrap();
         let mut logits = self.random(batch.rows() * a.outputs);
-        self.ops.borrow_mut().walk_forward(&mut logits.0, &mut hops.0, &p.0, &inputs.0, layout).unwrap();
-        oracle.walk_forward(&mut logits.1, &mut hops.1, &p.1, &inputs.1, layout).unwrap();
-        self.same(&format!("walk_forward, sparse {sparse}"), &logits.0, &logits.1, states);
+        self.ops.borrow_mut().walk_forward(&mut logits.0, &mut hops.0, &p.0, &inputs.0, scope, layout).unwrap();
+        oracle.walk_forward(&mut logits.1, &mut hops.1, &p.1, &inputs.1, None, layout).unwrap();
+        let found = device.download(&logits.0).unwrap();
+        self.same_rows(&format!("walk_forward, sparse {sparse}"), &found, &logits.1, scored, a.outputs, states);
 
-        let d_logits = self.random(batch.rows() * a.outputs);
+        let numbers = self.numbers_at(batch.rows(), a.outputs, scored);
+        let d_logits = self.upload(&numbers);
         let mut gradient = self.random(layout.len());
         let mut d_theta = self.random(a.hops * a.features);
         let (g, h, r, d) = (&mut gradient.0, &mut hops.0, &mut responses.0, &mut d_theta.0);
-        self.ops.borrow_mut().walk_backward(g, h, &d_logits.0, &inputs.0, layout).unwrap();
+        self.ops.borrow_mut().walk_backward(g, h, &d_logits.0, &inputs.0, scope, layout).unwrap();
         self.ops.borrow_mut().project_backward(g, d, r, h, &theta.0, &p.0, &inputs.0, layout).unwrap();
         let (g, h, r, d) = (&mut gradient.1, &mut hops.1, &mut responses.1, &mut d_theta.1);
-        oracle.walk_backward(g, h, &d_logits.1, &inputs.1, layout).unwrap();
+        oracle.walk_backward(g, h, &d_logits.1, &inputs.1, None, layout).unwrap();
         oracle.project_backward(g, d, r, h, &theta.1, &p.1, &inputs.1, layout).unwrap();
         self.same(&format!("project_backward, sparse {sparse}"), &gradient.0, &gradient.1, states);
         self.same(&format!("d_hop_weights of classes, sparse {sparse}"), &d_theta.0, &d_theta.1, states);
@@ -376,12 +407,33 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         (0..length).map(|_| (2.0 * self.rng.borrow_mut().uniform() - 1.0) as f32).collect()
     }
 
+    /// Numbers in some rows, zeros in all others.
+    fn numbers_at(&self, rows: usize, width: usize, scored: Option<&[u32]>) -> Vec<f32> {
+        let mut numbers = self.numbers(rows * width);
+        for (i, row) in numbers.chunks_exact_mut(width).enumerate() {
+            if scored.is_some_and(|scored| !scored.contains(&(i as u32))) {
+                row.fill(0.0);
+            }
+        }
+        numbers
+    }
+
     fn random(&self, length: usize) -> Both<D::Buffer, Vec<f64>> {
         self.upload(&self.numbers(length))
     }
 
     fn random_matrix(&self, rows: usize, cols: usize) -> Both<D::Matrix, <Cpu<f64> as Device>::Matrix> {
-        let values = self.numbers(rows * cols);
+        self.zero_elsewhere(rows, cols, None)
+    }
+
+    /// Numbers in some rows, or in all.
+    fn zero_elsewhere(
+        &self,
+        rows: usize,
+        cols: usize,
+        scored: Option<&[u32]>,
+    ) -> Both<D::Matrix, <Cpu<f64> as Device>::Matrix> {
+        let values = self.numbers_at(rows, cols, scored);
         let oracle = self.oracle.upload_matrix(&widened(&values), cols).unwrap();
         (self.device.upload_matrix(&values, cols).unwrap(), oracle)
     }
@@ -412,6 +464,24 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
     fn same(&self, what: &str, found: &D::Buffer, expected: &[f64], tolerance: f64) {
         let found = self.device.download(found).unwrap();
         assert_close(what, &found, expected, tolerance, self.recipe);
+    }
+
+    /// Of some rows, or of all.
+    #[track_caller]
+    fn same_rows(
+        &self,
+        what: &str,
+        found: &[f32],
+        expected: &[f64],
+        scored: Option<&[u32]>,
+        width: usize,
+        tolerance: f64,
+    ) {
+        let Some(rows) = scored else { return assert_close(what, found, expected, tolerance, self.recipe) };
+        let some = |at: usize| rows.contains(&((at / width) as u32));
+        let found: Vec<f32> = (0..found.len()).filter(|&at| some(at)).map(|at| found[at]).collect();
+        let expected: Vec<f64> = (0..expected.len()).filter(|&at| some(at)).map(|at| expected[at]).collect();
+        assert_close(&format!("{what}, some rows"), &found, &expected, tolerance, self.recipe);
     }
 
     #[track_caller]

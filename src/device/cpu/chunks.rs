@@ -36,6 +36,12 @@ pub fn balanced(row_ptr: &[u64], least: u64) -> Vec<usize> {
     bounds
 }
 
+/// Entries of a stretch, about; one row may have more.
+pub fn stretch_entries(rows: usize, entries: usize, least: u64) -> usize {
+    let total = (entries + 4 * rows) as u64;
+    (total / (total / least).clamp(1, MOST)) as usize
+}
+
 /// Calls `task(rows, part of data)` for every stretch, in parallel; `data` has `width` elements per row.
 pub fn each<A: Send>(bounds: &[usize], width: usize, data: &mut [A], task: &(impl Fn(Range<usize>, &mut [A]) + Sync)) {
     let at = |bound: usize| [bounds[bound] * width, 0, 0];

@@ -3,10 +3,16 @@
 //! sum[i] = sum over the entries (i, j) of a CSR matrix of weight * from[j]. The columns of a row stay in registers while its
 //! entries are gone through; the states of entries a little ahead are requested from memory meanwhile, across the ends of
 //! rows. Deterministic: each row is summed in CSR order.
+//!
+//! A step may leave out rows nobody asks for, and entries whose states are zero ([`Part`]): what is left is copied together, a
+//! stretch at a time, and summed as ever. A sum begins with +0 and so is never -0: a zero more or less in it changes no bit.
 
+use super::chunks;
 use super::element::Element;
+use super::pool::{Loan, Pool};
+use crate::plan::BatchSizes;
 use crate::real::Real;
-use harmonia_graph::graph::Csr;
+use harmonia_graph::graph::{Csr, RowSet};
 use harmonia_graph::simd::{Cache, request};
 use std::ops::Range;
 
@@ -30,21 +36,112 @@ pub struct Matrix<'a, W> {
     pub weight: W,
 }
 
-/// [`columns`] of all columns of a state, for the entries of a CSR matrix.
+/// What of a step is computed; none stands for everything.
+#[derive(Clone, Copy, Default)]
+pub struct Part<'a> {
+    /// Rows that are summed.
+    pub rows: Option<&'a RowSet>,
+    /// Rows of the states that may be other than zero.
+    pub sources: Option<&'a RowSet>,
+}
+
+/// Where the stretches of a [`Part`] are copied together.
+#[derive(Debug, Default)]
+pub struct Copies {
+    rows: Pool<u32>,
+    row_ptr: Pool<u64>,
+    col_idx: Pool<u32>,
+    weights: Pool<f32>,
+}
+
+/// What is left of a stretch of rows.
+struct Copied<'a> {
+    rows: Loan<'a, u32>,
+    row_ptr: Loan<'a, u64>,
+    col_idx: Loan<'a, u32>,
+    weights: Loan<'a, f32>,
+    count: usize,
+}
+
+impl Copies {
+    /// Bytes of them, about: a stretch of rows per thread.
+    pub fn planned_bytes(batch: &BatchSizes) -> usize {
+        // Lazy walks and self-loops add an entry per row.
+        let entries = chunks::stretch_entries(batch.nodes, batch.entries + batch.nodes, chunks::WALK_ENTRIES);
+        // Columns and weights of entries; numbers and offsets of rows, which count as four entries each.
+        let bytes = entries * 2 * size_of::<u32>() + entries / 4 * (size_of::<u32>() + size_of::<u64>());
+        rayon::current_num_threads() * bytes
+    }
+
+    fn take(&self, csr: &Csr, part: Part<'_>, span: Range<usize>) -> Copied<'_> {
+        let most = (csr.row_ptr[span.end] - csr.row_ptr[span.start]) as usize;
+        let mut rows = self.rows.take(span.len(), 0);
+        let mut row_ptr = self.row_ptr.take(span.len() + 1, 0);
+        // One place more than needed: an entry is written before it is known whether it is kept.
+        let mut col_idx = self.col_idx.take(most + 1, 0);
+        let mut weights = self.weights.take(if csr.weights.is_some() { most + 1 } else { 0 }, 0.0);
+        let (mut count, mut end) = (0, 0);
+        row_ptr[0] = 0;
+        for i in span.filter(|&i| part.rows.is_none_or(|rows| rows.contains(i))) {
+            let row = csr.row(i);
+            let columns = &csr.col_idx[row.clone()];
+            let given = csr.weights.as_deref().map(|weights| &weights[row]);
+            match (part.sources, given) {
+                (None, given) => {
+                    col_idx[end..][..columns.len()].copy_from_slice(columns);
+                    given.iter().for_each(|given| weights[end..][..given.len()].copy_from_slice(given));
+                    end += columns.len();
+                }
+                (Some(sources), None) => {
+                    for &j in columns {
+                        col_idx[end] = j;
+                        end += usize::from(sources.contains(j as usize));
+                    }
+                }
+                (Some(sources), Some(given)) => {
+                    for (&j, &weight) in columns.iter().zip(given) {
+                        (col_idx[end], weights[end]) = (j, weight);
+                        end += usize::from(sources.contains(j as usize));
+                    }
+                }
+            }
+            rows[count] = i as u32;
+            count += 1;
+            row_ptr[count] = end as u64;
+        }
+        Copied { rows, row_ptr, col_idx, weights, count }
+    }
+}
+
+/// [`columns`] of all columns of a state, for a part of the entries of a CSR matrix in a span of its rows.
 #[inline(always)]
 pub fn rows<T: Real, S: Element<T>>(
+    copies: &Copies,
     from: &[S],
     width: usize,
     csr: &Csr,
-    rows: Range<usize>,
-    finish: impl FnMut(usize, usize, &[T]),
+    part: Part<'_>,
+    span: Range<usize>,
+    mut finish: impl FnMut(usize, usize, &[T]),
 ) {
-    let (row_ptr, col_idx) = (&csr.row_ptr[..], &csr.col_idx[..]);
-    match csr.weights.as_deref() {
-        None => columns(from, width, 0..width, Matrix { row_ptr, col_idx, weight: |_| T::one() }, rows, finish),
+    let is_part = part.rows.is_some() || part.sources.is_some();
+    let copied = is_part.then(|| copies.take(csr, part, span.clone()));
+    let (row_ptr, col_idx, weights, span) = match &copied {
+        Some(Copied { row_ptr, col_idx, weights, count, .. }) => {
+            // What stands behind the last entry is an earlier loan's.
+            let kept = &col_idx[..row_ptr[*count] as usize];
+            (&row_ptr[..], kept, csr.weights.as_ref().map(|_| &weights[..]), 0..*count)
+        }
+        None => (&csr.row_ptr[..], &csr.col_idx[..], csr.weights.as_deref(), span),
+    };
+    let finish = |r: usize, first: usize, sums: &[T]| {
+        finish(copied.as_ref().map_or(r, |copied| copied.rows[r] as usize), first, sums);
+    };
+    match weights {
+        None => columns(from, width, 0..width, Matrix { row_ptr, col_idx, weight: |_| T::one() }, span, finish),
         Some(weights) => {
             let weight = |e: usize| T::from_f32(weights[e]);
-            columns(from, width, 0..width, Matrix { row_ptr, col_idx, weight }, rows, finish);
+            columns(from, width, 0..width, Matrix { row_ptr, col_idx, weight }, span, finish);
         }
     }
 }

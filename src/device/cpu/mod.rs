@@ -26,15 +26,17 @@ mod table;
 mod walk;
 
 use super::ops::each_op;
-use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing};
+use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf};
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::States;
 use crate::knots::Tables;
 use crate::plan::{BatchSizes, Plan, Space};
 use crate::real::Real;
+use gather::Copies;
 use half::{bf16, f16};
 use harmonia_graph::error::Result;
+use harmonia_graph::graph::Neighbourhood;
 use harmonia_graph::simd::instruction_set;
 pub use hops::Hops;
 pub use inputs::CpuInputs;
@@ -45,6 +47,8 @@ use pool::Pool;
 
 /// Rows a task handles at a time where results of tasks are combined.
 const ROW_CHUNK: usize = 4096;
+/// Part of the entries that may be looked through for who is near a scored row: far quicker than the hop it may save.
+pub const LOOKED_THROUGH: f64 = 0.25;
 
 /// The native device: memory is ordinary memory, threads are the current rayon pool's. It keeps the working memory of its
 /// ops, so that only the first step allocates.
@@ -59,6 +63,7 @@ pub struct Cpu<T> {
     words: Pool<u32>,
     halves: Pool<f16>,
     bfloats: Pool<bf16>,
+    parts: Copies,
 }
 
 impl<T: Real> Cpu<T> {
@@ -90,6 +95,7 @@ impl<T: Ops> Device for Cpu<T> {
     type Inputs = CpuInputs<T>;
     type Knots = Tables<T>;
     type Hops = Hops<T>;
+    type Scope = Neighbourhood;
 
     fn name(&self) -> String {
         let threads = rayon::current_num_threads();
@@ -115,6 +121,10 @@ impl<T: Ops> Device for Cpu<T> {
         inputs.targets.clone_from(&batch.targets);
         inputs.units = batch.units.len();
         Ok(())
+    }
+
+    fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<Neighbourhood>> {
+        Ok(batch.scope(rows, hops, LOOKED_THROUGH))
     }
 
     fn upload(&self, values: &[T]) -> Result<Vec<T>> {
@@ -184,11 +194,12 @@ impl<T: Ops> Device for Cpu<T> {
 
     fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> usize {
         let a = &layout.architecture;
-        match plan.space {
+        let space = match plan.space {
             Space::Features => propagate::scratch_bytes::<T>(batch.nodes, a.features, a.hops, self.states),
             Space::Classes => project::scratch_bytes::<T>(batch.nodes, layout),
             Space::Table => 0,
-        }
+        };
+        space + Copies::planned_bytes(batch)
     }
 
     each_op!(through_ops, Self);

@@ -6,7 +6,7 @@
 use super::Cpu;
 use crate::architecture::Layout;
 use crate::device::ops::each_op;
-use crate::device::{AdamStep, BufferOf, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing};
+use crate::device::{AdamStep, BufferOf, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf};
 use crate::real::Real;
 use harmonia_graph::error::Result;
 

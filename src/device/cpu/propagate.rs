@@ -6,17 +6,21 @@
 //!
 //! M = D^-1 A is never scaled edge by edge: forward divides the gathered sum by the degree of the target, backward
 //! divides the state by the degree of the source before it is gathered. Deterministic: each row is summed in CSR
-//! order, column sums over stretches of rows that depend on the graph only.
+//! order, column sums over stretches of rows that depend on the graph only. Of a few scored rows, z_t is computed within
+//! T - 1 - t steps, y_t within t steps, from what is within t - 1: the same bits as from everything.
 
 use super::chunks::{self, Parts};
 use super::element::Element;
+use super::gather::{self, Part};
 use super::inputs::CpuWalk;
 use super::panels::{Panel, Panels, panel_width};
 use super::pool::Pool;
-use super::{Cpu, CpuInputs, ROW_CHUNK, gather, walk};
+use super::walk::{self, within};
+use super::{Cpu, CpuInputs, ROW_CHUNK};
 use crate::config::States;
 use crate::real::Real;
 use harmonia_graph::error::Result;
+use harmonia_graph::graph::Neighbourhood;
 use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
@@ -33,12 +37,13 @@ pub fn forward<T: Real>(
     responses: &Panels<T>,
     hop_weights: &[T],
     inputs: &CpuInputs<T>,
+    scope: Option<&Neighbourhood>,
 ) -> Result<()> {
     let walk = inputs.walk()?;
     match cpu.states {
-        States::F32 => forward_as(&cpu.reals, state, responses, hop_weights, walk),
-        States::F16 => forward_as(&cpu.halves, state, responses, hop_weights, walk),
-        States::Bf16 => forward_as(&cpu.bfloats, state, responses, hop_weights, walk),
+        States::F32 => forward_as(cpu, &cpu.reals, state, responses, hop_weights, walk, scope),
+        States::F16 => forward_as(cpu, &cpu.halves, state, responses, hop_weights, walk, scope),
+        States::Bf16 => forward_as(cpu, &cpu.bfloats, state, responses, hop_weights, walk, scope),
     }
     Ok(())
 }
@@ -51,18 +56,19 @@ pub fn backward<T: Real>(
     responses: &Panels<T>,
     hop_weights: &[T],
     inputs: &CpuInputs<T>,
+    scope: Option<&Neighbourhood>,
 ) -> Result<()> {
     let walk = inputs.walk()?;
     match cpu.states {
         States::F32 => {
-            backward_as(cpu, &cpu.reals, gradient, d_hop_weights, responses, hop_weights, walk, T::one());
+            backward_as(cpu, &cpu.reals, gradient, d_hop_weights, responses, hop_weights, walk, scope, T::one());
         }
         States::F16 => {
             let scale = walk::half_scale(gradient.elements(), T::one());
-            backward_as(cpu, &cpu.halves, gradient, d_hop_weights, responses, hop_weights, walk, scale);
+            backward_as(cpu, &cpu.halves, gradient, d_hop_weights, responses, hop_weights, walk, scope, scale);
         }
         States::Bf16 => {
-            backward_as(cpu, &cpu.bfloats, gradient, d_hop_weights, responses, hop_weights, walk, T::one());
+            backward_as(cpu, &cpu.bfloats, gradient, d_hop_weights, responses, hop_weights, walk, scope, T::one());
         }
     }
     Ok(())
@@ -79,11 +85,13 @@ pub fn scratch_bytes<T>(nodes: usize, features: usize, hops: usize, states: Stat
 }
 
 fn forward_as<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
     pool: &Pool<S>,
     state: &mut Panels<T>,
     responses: &Panels<T>,
     hop_weights: &[T],
     walk: &CpuWalk<T>,
+    scope: Option<&Neighbourhood>,
 ) {
     let d = responses.cols();
     let hops = hop_weights.len() / d;
@@ -107,13 +115,14 @@ fn forward_as<T: Real, S: Element<T>>(
             let parts = Parts { a: &mut *accumulated, b: &mut next[..next_width * csr.rows()], c: &mut [(); 0] };
             let at = |bound: usize| [bounds[bound] * width, bounds[bound] * next_width, 0];
             let from = &current[..];
+            let part = Part { rows: within(scope, hops - 1 - t), sources: None };
             chunks::split(0..bounds.len() - 1, parts, &at, &|stretch, Parts { a: accumulated, b: next, .. }| {
                 simd(
                     #[inline(always)]
                     || {
                         let rows = bounds[stretch]..bounds[stretch + 1];
                         let base = rows.start;
-                        gather::rows(from, width, csr, rows, |i, column, sums| {
+                        gather::rows(&cpu.parts, from, width, csr, part, rows, |i, column, sums| {
                             let (scale, at) = (walk.inverse_degree[i], (i - base) * width + column);
                             let accumulated = &mut accumulated[at..][..sums.len()];
                             for ((to, &sum), &theta) in accumulated.iter_mut().zip(sums).zip(&theta[column..]) {
@@ -146,6 +155,7 @@ fn backward_as<T: Real, S: Element<T>>(
     responses: &Panels<T>,
     hop_weights: &[T],
     walk: &CpuWalk<T>,
+    scope: Option<&Neighbourhood>,
     scale: T,
 ) {
     let d = responses.cols();
@@ -175,6 +185,7 @@ fn backward_as<T: Real, S: Element<T>>(
             let parts = Parts { a: &mut *gradient, b: &mut next[..next_width * csr.rows()], c: &mut partial[..] };
             let at = |bound: usize| [bounds[bound] * width, bounds[bound] * next_width, bound * width];
             let from = &current[..];
+            let part = Part { rows: within(scope, t), sources: within(scope, t - 1) };
             chunks::split(0..stretches, parts, &at, &|stretch, Parts { a: gradient, b: next, c: products }| {
                 simd(
                     #[inline(always)]
@@ -182,7 +193,7 @@ fn backward_as<T: Real, S: Element<T>>(
                         products.fill(T::zero());
                         let rows = bounds[stretch]..bounds[stretch + 1];
                         let base = rows.start;
-                        gather::rows(from, width, csr, rows, |j, column, sums| {
+                        gather::rows(&cpu.parts, from, width, csr, part, rows, |j, column, sums| {
                             let at = (j - base) * width + column;
                             let response = &source.data[j * width + column..][..sums.len()];
                             let rows = gradient[at..].iter_mut().zip(&mut products[column..]).zip(response);

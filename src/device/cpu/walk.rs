@@ -5,16 +5,19 @@
 //!           the forward pass: gathered, then divided by the degree of the row. Whoever reads Y_t multiplies by the degree.
 //! A graph task has no walk but weights: logits = beta + sum_j sum_t v_t[j] G_t[j], Y_t[j] = v_t[j] dlogits of its graph.
 //! dbeta = column sums of dlogits. Deterministic: every row is summed in the order of its entries.
+//! Where few rows are scored, A_t is computed within t steps of them only, and Y_t, zero elsewhere, summed from those within
+//! t - 1 steps: the same bits as from everything.
 
 use super::element::Element;
+use super::gather::{self, Part};
 use super::hops::{Hops, with_states};
-use super::inputs::CpuReach;
-use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, gather};
+use super::inputs::{CpuReach, CpuWalk};
+use super::{Cpu, CpuInputs, ROW_CHUNK, chunks};
 use crate::architecture::Layout;
 use crate::device::no_walk;
 use crate::real::Real;
 use harmonia_graph::error::Result;
-use harmonia_graph::graph::Csr;
+use harmonia_graph::graph::{Neighbourhood, RowSet};
 use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 
@@ -25,17 +28,18 @@ const GRAPHS: usize = 8;
 
 /// logits = ...; the states are gone.
 pub fn forward<T: Real>(
-    _: &Cpu<T>,
+    cpu: &Cpu<T>,
     logits: &mut [T],
     hops: &mut Hops<T>,
     parameters: &[T],
     inputs: &CpuInputs<T>,
+    scope: Option<&Neighbourhood>,
     layout: &Layout,
 ) -> Result<()> {
     let bias = &parameters[layout.readout_bias.clone()];
     let (rows, width, count) = (hops.rows, hops.width, hops.hops);
     with_states!(&mut hops.states, states => match &inputs.reach {
-        CpuReach::Walk(walk) => horner(logits, states, width, bias, walk.matrix(), &walk.inverse_degree),
+        CpuReach::Walk(walk) => horner(cpu, logits, states, width, bias, walk, scope),
         CpuReach::Weights(weights) => weighted_sums(logits, states, [rows, width, count], bias, weights, &inputs.graph_ptr),
         CpuReach::Table(..) => return Err(no_walk()),
     });
@@ -49,6 +53,7 @@ pub fn backward<T: Real>(
     hops: &mut Hops<T>,
     d_logits: &[T],
     inputs: &CpuInputs<T>,
+    scope: Option<&Neighbourhood>,
     layout: &Layout,
 ) -> Result<()> {
     let outputs = layout.architecture.outputs;
@@ -81,10 +86,10 @@ pub fn backward<T: Real>(
                 }
             });
             let mut from = &*first;
-            let transposed = walk.transposed();
-            while !rest.is_empty() {
+            for t in 1..count {
                 let (next, others) = rest.split_at_mut(rows * width);
-                step(next, from, width, transposed, &walk.inverse_degree);
+                let part = Part { rows: within(scope, t), sources: within(scope, t - 1) };
+                step(cpu, next, from, width, walk, part);
                 (from, rest) = (&*next, others);
             }
         }
@@ -111,17 +116,25 @@ pub fn half_scale<T: Real>(values: &[T], factor: T) -> T {
     T::from_f64(if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 })
 }
 
+/// The rows within so many steps of those that are scored; none stands for all.
+pub fn within(scope: Option<&Neighbourhood>, steps: usize) -> Option<&RowSet> {
+    scope.and_then(|scope| scope.within(steps))
+}
+
 /// A_t = G_t + M A_{t+1} in place, hop by hop; the last hop writes the logits.
 fn horner<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
     logits: &mut [T],
     states: &mut [S],
     width: usize,
     bias: &[T],
-    matrix: (&Csr, &[usize]),
-    inverse_degree: &[T],
+    walk: &CpuWalk<T>,
+    scope: Option<&Neighbourhood>,
 ) {
     let outputs = bias.len();
-    let (csr, bounds) = matrix;
+    let (csr, bounds) = walk.matrix();
+    let inverse_degree = &walk.inverse_degree[..];
+    let computed = |t: usize| Part { rows: within(scope, t), sources: None };
     let size = csr.rows() * width;
     let hops = states.len() / size.max(1);
     for t in (1..hops.saturating_sub(1)).rev() {
@@ -132,7 +145,7 @@ fn horner<T: Real, S: Element<T>>(
                 #[inline(always)]
                 || {
                     let base = rows.start;
-                    gather::rows(from, width, csr, rows, |i, first, sums| {
+                    gather::rows(&cpu.parts, from, width, csr, computed(t), rows, |i, first, sums| {
                         let scale = inverse_degree[i];
                         let out = &mut out[(i - base) * width + first..][..sums.len()];
                         out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = S::store(out.load() + sum * scale));
@@ -149,13 +162,16 @@ fn horner<T: Real, S: Element<T>>(
             || {
                 let base = rows.start;
                 for (i, out) in rows.clone().zip(out.chunks_exact_mut(outputs)) {
+                    if computed(0).rows.is_some_and(|rows| !rows.contains(i)) {
+                        continue;
+                    }
                     let state = &first[i * width..][..outputs];
                     out.iter_mut().zip(bias).zip(state).for_each(|((out, &bias), state)| *out = bias + state.load());
                 }
                 if from.is_empty() {
                     return;
                 }
-                gather::rows(from, width, csr, rows, |i, first, sums| {
+                gather::rows(&cpu.parts, from, width, csr, computed(0), rows, |i, first, sums| {
                     let scale = inverse_degree[i];
                     let end = outputs.min(first + sums.len());
                     let out = &mut out[(i - base) * outputs..][first..end.max(first)];
@@ -166,21 +182,26 @@ fn horner<T: Real, S: Element<T>>(
     });
 }
 
-/// next = D^-1 A' from.
+/// next = D^-1 A' from; rows that are left out are zero.
 fn step<T: Real, S: Element<T>>(
+    cpu: &Cpu<T>,
     next: &mut [S],
     from: &[S],
     width: usize,
-    matrix: (&Csr, &[usize]),
-    inverse_degree: &[T],
+    walk: &CpuWalk<T>,
+    part: Part<'_>,
 ) {
-    let (csr, bounds) = matrix;
+    let (csr, bounds) = walk.transposed();
+    let inverse_degree = &walk.inverse_degree[..];
     chunks::each(bounds, width, next, &|rows, out| {
         simd(
             #[inline(always)]
             || {
                 let base = rows.start;
-                gather::rows(from, width, csr, rows, |i, first, sums| {
+                if part.rows.is_some() {
+                    out.fill(S::default());
+                }
+                gather::rows(&cpu.parts, from, width, csr, part, rows, |i, first, sums| {
                     let scale = inverse_degree[i];
                     let out = &mut out[(i - base) * width + first..][..sums.len()];
                     out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = S::store(sum * scale));

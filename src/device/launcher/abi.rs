@@ -598,6 +598,10 @@ pub struct WalkRows {
     pub col_idx: *const u32,
     /// of entries; null: all 1
     pub weights: *const f32,
+    /// a bit per row: those that are computed; null: all
+    pub rows: *const u64,
+    /// a bit per row: states that may be other than zero; null: all
+    pub sources: *const u64,
     /// rows of the matrix, or segments of long rows
     pub items: u64,
     /// items of a block
@@ -612,7 +616,7 @@ pub struct WalkRows {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of WalkRows"][::core::mem::size_of::<WalkRows>() - 128usize];
+    ["Size of WalkRows"][::core::mem::size_of::<WalkRows>() - 144usize];
     ["Alignment of WalkRows"][::core::mem::align_of::<WalkRows>() - 8usize];
 };
 #[repr(C)]
@@ -630,7 +634,7 @@ pub struct WalkLong {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of WalkLong"][::core::mem::size_of::<WalkLong>() - 160usize];
+    ["Size of WalkLong"][::core::mem::size_of::<WalkLong>() - 176usize];
     ["Alignment of WalkLong"][::core::mem::align_of::<WalkLong>() - 8usize];
 };
 #[repr(C)]
@@ -709,6 +713,10 @@ pub struct Propagate {
     pub col_idx: *const u32,
     /// of entries; null: all 1
     pub weights: *const f32,
+    /// forward, a bit per row: those that are computed; null: all
+    pub rows: *const u64,
+    /// a bit per row: states that may be other than zero; null: all
+    pub sources: *const u64,
     /// rows of the matrix, or segments of long rows
     pub items: u64,
     /// items of a block
@@ -720,7 +728,7 @@ pub struct Propagate {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Propagate"][::core::mem::size_of::<Propagate>() - 120usize];
+    ["Size of Propagate"][::core::mem::size_of::<Propagate>() - 136usize];
     ["Alignment of Propagate"][::core::mem::align_of::<Propagate>() - 8usize];
 };
 #[repr(C)]

@@ -7,8 +7,8 @@ use crate::device::no_walk;
 use crate::loss::Objective;
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Level, Values};
-use harmonia_graph::error::Result;
-use harmonia_graph::graph::{Csr, NodeWeights, Transition};
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::{Csr, Neighbourhood, NodeWeights, RowSet, Transition};
 
 /// Walk, features, offsets and targets of a batch.
 pub struct DeviceInputs<V: Driver> {
@@ -88,6 +88,41 @@ pub(super) struct LongRows<V: Driver> {
     pub(super) begin: Buffer<V, u64>,
     /// Entry behind the last of each segment.
     pub(super) end: Buffer<V, u64>,
+}
+
+/// The rows within 0, 1, 2, ... steps of those that are scored, as far as they are few.
+pub struct DeviceScope<V: Driver> {
+    levels: Vec<DeviceRows<V>>,
+}
+
+/// Some rows of the walk matrix.
+pub(super) struct DeviceRows<V: Driver> {
+    /// A bit per row.
+    pub(super) members: Buffer<V, u64>,
+    /// The long ones among them.
+    pub(super) long: Option<LongRows<V>>,
+}
+
+impl<V: Driver> DeviceScope<V> {
+    pub(super) fn new(launcher: &Launcher<V>, matrix: &Csr, near: &Neighbourhood) -> Result<Self> {
+        let rows = |set: &RowSet| {
+            let long = LongRows::new(launcher, &matrix.row_ptr, set.iter())?;
+            Ok(DeviceRows { members: launcher.copy(set.words())?, long })
+        };
+        Ok(DeviceScope { levels: near.levels().iter().map(rows).collect::<Result<_>>()? })
+    }
+
+    /// The rows within so many steps; none stands for all.
+    ///
+    /// # Errors
+    /// The scope belongs to a batch of another size.
+    pub(super) fn within(scope: Option<&Self>, steps: usize, nodes: usize) -> Result<Option<&DeviceRows<V>>> {
+        let Some(rows) = scope.and_then(|scope| scope.levels.get(steps)) else { return Ok(None) };
+        if rows.members.len() == nodes.div_ceil(64) {
+            return Ok(Some(rows));
+        }
+        Err(Error::Device(format!("a scope of {} words for {nodes} nodes", rows.members.len())))
+    }
 }
 
 impl<V: Driver> DeviceInputs<V> {
@@ -199,20 +234,21 @@ impl<V: Driver> DeviceCsr<V> {
             row_ptr: launcher.copy(&csr.row_ptr)?,
             col_idx: launcher.copy(&csr.col_idx)?,
             weights: csr.weights.as_deref().map(|weights| launcher.copy(weights)).transpose()?,
-            long: LongRows::new(launcher, &csr.row_ptr)?,
+            long: LongRows::new(launcher, &csr.row_ptr, 0..csr.rows())?,
         })
     }
 }
 
 impl<V: Driver> LongRows<V> {
-    fn new(launcher: &Launcher<V>, row_ptr: &[u64]) -> Result<Option<Self>> {
+    /// Those among `candidates`, which increase.
+    fn new(launcher: &Launcher<V>, row_ptr: &[u64], candidates: impl Iterator<Item = usize>) -> Result<Option<Self>> {
         let longest = u64::from(abi::HARMONIA_LONG_ROW);
         let (mut rows, mut first_segment, mut begin, mut end) = (Vec::new(), vec![0], Vec::new(), Vec::new());
-        for (i, range) in row_ptr.windows(2).enumerate().filter(|(_, range)| range[1] - range[0] > longest) {
+        for i in candidates.filter(|&i| row_ptr[i + 1] - row_ptr[i] > longest) {
             rows.push(i as u32);
-            for start in (range[0]..range[1]).step_by(longest as usize) {
+            for start in (row_ptr[i]..row_ptr[i + 1]).step_by(longest as usize) {
                 begin.push(start);
-                end.push((start + longest).min(range[1]));
+                end.push((start + longest).min(row_ptr[i + 1]));
             }
             first_segment.push(begin.len() as u32);
         }

@@ -26,7 +26,7 @@ pub mod traffic;
 mod walk;
 
 use super::ops::each_op;
-use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing};
+use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf};
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::DropoutPlace;
@@ -35,7 +35,7 @@ use crate::plan::{BatchSizes, Plan, Space};
 pub use driver::{Driver, Gemm, Launch};
 use harmonia_graph::error::{Error, Result};
 use inputs::DeviceFeatures;
-pub use inputs::DeviceInputs;
+pub use inputs::{DeviceInputs, DeviceScope};
 pub use kernels::{Kernel, kernel, kernels};
 pub use knots::DeviceKnots;
 pub use memory::{Buffer, DeviceMatrix};
@@ -44,6 +44,10 @@ use std::sync::Mutex;
 
 /// Threads of a block in kernels without a shape of their own.
 const THREADS: u32 = 256;
+
+/// Part of the entries that may be looked through for who is near a scored row. The host looks, once for each set of rows,
+/// while a GPU takes a step of the walk in a few milliseconds.
+const LOOKED_THROUGH: f64 = 1.0 / 32.0;
 
 /// Names of a kernel that exists for every type of states, in the order of [`States`].
 macro_rules! by_states {
@@ -194,6 +198,7 @@ impl<V: Driver> Device for Launcher<V> {
     type Inputs = DeviceInputs<V>;
     type Knots = DeviceKnots<V>;
     type Hops = DeviceHops<V>;
+    type Scope = DeviceScope<V>;
 
     fn name(&self) -> String {
         self.driver.name()
@@ -216,6 +221,12 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn retarget(&self, inputs: &mut DeviceInputs<V>, batch: &Batch) -> Result<()> {
         inputs.retarget(self, batch)
+    }
+
+    fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<DeviceScope<V>>> {
+        let Some(transition) = batch.transition() else { return Ok(None) };
+        let near = batch.scope(rows, hops, LOOKED_THROUGH);
+        near.map(|near| DeviceScope::new(self, transition.matrix(), &near)).transpose()
     }
 
     fn upload(&self, values: &[f32]) -> Result<Buffer<V, f32>> {

@@ -1,6 +1,6 @@
 //! Launches of `kernels/propagate.cu`: one hop after the other, states in two alternating buffers.
 
-use super::inputs::{DeviceCsr, DeviceWalk, LongRows};
+use super::inputs::{DeviceCsr, DeviceRows, DeviceScope, DeviceWalk, LongRows};
 use super::reduce::partial_sums;
 use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Grid, Launcher, abi, by_states, stretches};
 use crate::architecture::Layout;
@@ -67,7 +67,11 @@ impl Kernels {
 }
 
 /// What one hop does: everything but the matrix. Pointers are null where the direction has no use for them.
-struct Hop {
+struct Hop<'a, V: Driver> {
+    /// Rows that are computed, forward; none stands for all.
+    rows: Option<&'a DeviceRows<V>>,
+    /// Rows whose states may be other than zero; none stands for all.
+    sources: Option<&'a DeviceRows<V>>,
     accumulated: *mut f32,
     next: *mut c_void,
     partial: *mut f32,
@@ -85,6 +89,7 @@ impl<V: Driver> Launcher<V> {
         responses: &DeviceMatrix<V>,
         hop_weights: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
+        scope: Option<&DeviceScope<V>>,
     ) -> Result<()> {
         let walk = inputs.walk()?;
         let (rows, cols) = (responses.rows, responses.cols);
@@ -117,6 +122,8 @@ impl<V: Driver> Launcher<V> {
                 null_mut()
             };
             let hop = Hop {
+                rows: DeviceScope::within(scope, hops - 1 - t, rows)?,
+                sources: None,
                 accumulated: start.accumulated,
                 next,
                 partial: null_mut(),
@@ -138,6 +145,7 @@ impl<V: Driver> Launcher<V> {
         responses: &DeviceMatrix<V>,
         hop_weights: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
+        scope: Option<&DeviceScope<V>>,
     ) -> Result<()> {
         let walk = inputs.walk()?;
         let (rows, cols) = (responses.rows, responses.cols);
@@ -171,6 +179,8 @@ impl<V: Driver> Launcher<V> {
             if t > 0 {
                 let next = if t + 1 < hops { self.at_mut(&mut states[t % 2], 0).cast() } else { null_mut() };
                 let hop = Hop {
+                    rows: None,
+                    sources: DeviceScope::within(scope, t - 1, rows)?,
                     accumulated: start.accumulated,
                     next,
                     partial: start.partial,
@@ -224,7 +234,7 @@ impl<V: Driver> Launcher<V> {
         walk: &DeviceWalk<V>,
         matrix: &DeviceCsr<V>,
         [rows, cols]: [usize; 2],
-        hop: &Hop,
+        hop: &Hop<'_, V>,
     ) -> Result<()> {
         let (blocks, block_items) = row_blocks(rows, cols, self.blocks);
         let mut arguments = abi::Propagate {
@@ -239,6 +249,8 @@ impl<V: Driver> Launcher<V> {
             end: self.at(&matrix.row_ptr, 1),
             col_idx: self.at(&matrix.col_idx, 0),
             weights: matrix.weights.as_ref().map_or(null(), |weights| self.at(weights, 0)),
+            rows: hop.rows.map_or(null(), |rows| self.at(&rows.members, 0)),
+            sources: hop.sources.map_or(null(), |rows| self.at(&rows.members, 0)),
             items: rows as u64,
             block_items,
             cols: cols as u32,
@@ -246,10 +258,13 @@ impl<V: Driver> Launcher<V> {
             state_scale: hop.state_scale,
         };
         self.rows(kernels, blocks, &arguments)?;
-        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &matrix.long else { return Ok(()) };
+        let long = hop.rows.map_or(&matrix.long, |rows| &rows.long);
+        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = long else { return Ok(()) };
         let mut sums = self.allocate::<f32>(begin.len() * cols)?;
         let (segment_blocks, block_items) = row_blocks(begin.len(), cols, self.blocks);
         arguments.partial = self.at_mut(&mut sums, 0);
+        // Segments are those of rows that are computed.
+        arguments.rows = null();
         (arguments.begin, arguments.end) = (self.at(begin, 0), self.at(end, 0));
         (arguments.items, arguments.block_items) = (begin.len() as u64, block_items);
         self.rows(&PARTIAL, segment_blocks, &arguments)?;
@@ -278,7 +293,8 @@ impl<V: Driver> Launcher<V> {
         let cols = arguments.cols as usize;
         let (names, tile) = kernels.for_columns(cols);
         let grid = Grid::new([cols.div_ceil(tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
-        // SAFETY: the callers' matrices are n x cols, offsets end at col_idx, columns are below n (checked by `Graph`);
+        // SAFETY: the callers' matrices are n x cols, offsets end at col_idx, columns are below n (checked by `Graph`), sets of
+        // rows have a bit for each (`DeviceScope::within`);
         // buffers are 256-byte aligned, so rows of a multiple of four columns are aligned for four.
         unsafe { self.run(names[self.states as usize], grid, arguments) }
     }

@@ -10,12 +10,15 @@
 //! comparisons, index arithmetic, random numbers and sums between the threads of a block are none. For a node task with dense
 //! features, without rows of more than `HARMONIA_LONG_ROW` neighbours; those are read once more, as sums of segments. Copies
 //! between host and device are not counted: of pieces they are some hundred kilobytes.
+//!
+//! Hops are counted where they are taken: near the targets, which are taken for nodes of average degree without a neighbour
+//! in common.
 
 mod planned;
 
 use super::monb::{Chunks, Sizes, Variant, global_workspace};
 use super::propagate::{BACKWARD, FORWARD, Kernels, row_blocks};
-use super::{Blocks, THREADS, abi, reduce, stretches};
+use super::{Blocks, LOOKED_THROUGH, THREADS, abi, reduce, stretches};
 use crate::architecture::{Architecture, Layout};
 use crate::config::States;
 use crate::device::Op;
@@ -78,6 +81,18 @@ impl std::ops::Add for Bytes {
             minimum: self.minimum + other.minimum,
             perfect_reuse: self.perfect_reuse + other.perfect_reuse,
             no_reuse: self.no_reuse + other.no_reuse,
+        }
+    }
+}
+
+impl std::ops::Mul<f64> for Bytes {
+    type Output = Bytes;
+
+    fn mul(self, share: f64) -> Bytes {
+        Bytes {
+            minimum: self.minimum * share,
+            perfect_reuse: self.perfect_reuse * share,
+            no_reuse: self.no_reuse * share,
         }
     }
 }
@@ -175,6 +190,22 @@ impl StepTraffic<'_> {
             Op::Norm => self.norm(),
             Op::Adam => self.add("adam", parameters, 17.0 * parameters, Bytes::streamed(7.0 * F * parameters)),
         }
+    }
+
+    /// The part of the rows within so many steps of the targets; 1 where the launcher looks at all of them.
+    fn near(&self, steps: usize) -> f64 {
+        let Problem { nodes, entries, targets, .. } = *self.problem;
+        let grown = 1.0 + entries as f64 / nodes as f64;
+        let mut share = targets as f64 / nodes as f64;
+        for _ in 0..steps {
+            share = if share <= LOOKED_THROUGH { share * grown } else { 1.0 };
+        }
+        if share <= 0.5 { share } else { 1.0 }
+    }
+
+    /// Sets of rows that a hop looks into, a bit per row: the rows it computes, or those it gathers from.
+    fn sets(&self, share: f64) -> Bytes {
+        Bytes::extra(if share < 1.0 { self.problem.nodes as f64 / 8.0 } else { 0.0 })
     }
 
     fn architecture(&self) -> &Architecture {
@@ -298,14 +329,24 @@ impl StepTraffic<'_> {
         let walk = entries as f64 * if weighted { 2.0 * F } else { F } + nodes as f64 * 3.0 * F;
         let tiles = d.div_ceil(tile) as f64;
         let walk = Bytes { minimum: walk, ..Bytes::streamed(walk * tiles) };
-        let flops =
-            (entries * d) as f64 * if weighted { 2.0 } else { 1.0 } + elements * if backward { 6.0 } else { 3.0 };
+        let additions = (entries * d) as f64 * if weighted { 2.0 } else { 1.0 };
+        let row_flops = elements * if backward { 6.0 } else { 3.0 };
         for t in 0..hops {
             if t > 0 {
                 let next = if t + 1 < hops { state } else { Bytes::default() };
                 let responses = if backward { accumulator } else { Bytes::default() };
-                let bytes = gathered + next + accumulator + accumulator + responses + walk + partial;
-                self.add(names[kind], elements, flops, bytes);
+                // Rows that are computed, entries that are gathered, and rows these are of.
+                let [rows, read, sources] = if backward {
+                    let from = self.near(t - 1);
+                    [1.0, from, from]
+                } else {
+                    let at = self.near(hops - 1 - t);
+                    [at, at, self.near(hops - t)]
+                };
+                let gathered = Bytes { no_reuse: gathered.no_reuse * read, ..state * sources };
+                let bytes = gathered + (next + accumulator + accumulator + responses + walk) * rows;
+                let bytes = bytes + partial + self.sets(read);
+                self.add(names[kind], elements * rows, additions * read + row_flops * rows, bytes);
             }
             if backward {
                 self.column_sums(blocks, d);

@@ -1,6 +1,6 @@
 //! Class space: launches of `kernels/walk.cu`, one hop after the other in place.
 
-use super::inputs::{DeviceCsr, DeviceReach, DeviceWalk, DeviceWeights, LongRows};
+use super::inputs::{DeviceCsr, DeviceReach, DeviceRows, DeviceScope, DeviceWalk, DeviceWeights, LongRows};
 use super::project::{DeviceHops, padded};
 use super::propagate::half_scale;
 use super::reduce::partial_sums;
@@ -49,7 +49,11 @@ impl Lanes {
 }
 
 /// What one hop reads and writes beside the matrix. Pointers are null where the hop has no use for them.
-struct HopStep {
+struct HopStep<'a, V: Driver> {
+    /// Rows that are computed; none stands for all.
+    rows: Option<&'a DeviceRows<V>>,
+    /// Rows whose states may be other than zero; none stands for all.
+    sources: Option<&'a DeviceRows<V>>,
     next: *mut c_void,
     logits: *mut f32,
     added: *const c_void,
@@ -65,11 +69,13 @@ impl<V: Driver> Launcher<V> {
         hops: &mut DeviceHops<V>,
         parameters: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
+        scope: Option<&DeviceScope<V>>,
         layout: &Layout,
     ) -> Result<()> {
         self.check_hops(hops, inputs, layout)?;
         let outputs = layout.architecture.outputs;
         check_logits(logits.len(), inputs, outputs)?;
+        let within = |steps| DeviceScope::within(scope, steps, inputs.nodes);
         let bias = self.at(parameters, layout.readout_bias.start);
         let logits = self.at_mut(logits, 0);
         let walk = match &inputs.reach {
@@ -97,12 +103,14 @@ impl<V: Driver> Launcher<V> {
         for t in (1..hops.hops.saturating_sub(1)).rev() {
             let next = self.hop_at(hops, t);
             let state = self.hop_at(hops, t + 1).cast_const();
-            let step = HopStep { next, logits: null_mut(), added: next.cast_const(), state, bias: null() };
+            let (rows, added) = (within(t)?, next.cast_const());
+            let step = HopStep { rows, sources: None, next, logits: null_mut(), added, state, bias: null() };
             self.step(&step, hops, walk, walk.matrix(), outputs)?;
         }
         let state = if hops.hops > 1 { self.hop_at(hops, 1).cast_const() } else { null() };
         let added = self.hop_at(hops, 0).cast_const();
-        self.step(&HopStep { next: null_mut(), logits, added, state, bias }, hops, walk, walk.matrix(), outputs)
+        let step = HopStep { rows: within(0)?, sources: None, next: null_mut(), logits, added, state, bias };
+        self.step(&step, hops, walk, walk.matrix(), outputs)
     }
 
     pub(super) fn walk_backward(
@@ -111,6 +119,7 @@ impl<V: Driver> Launcher<V> {
         hops: &mut DeviceHops<V>,
         d_logits: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
+        scope: Option<&DeviceScope<V>>,
         layout: &Layout,
     ) -> Result<()> {
         self.check_hops(hops, inputs, layout)?;
@@ -153,7 +162,9 @@ impl<V: Driver> Launcher<V> {
                 unsafe { self.run(START[kind], Grid::flat(hops.rows * hops.width), &start)? };
                 for t in 1..hops.hops {
                     let (next, state) = (self.hop_at(hops, t), self.hop_at(hops, t - 1).cast_const());
-                    let step = HopStep { next, logits: null_mut(), added: null(), state, bias: null() };
+                    let sources = DeviceScope::within(scope, t - 1, inputs.nodes)?;
+                    let (logits, added, bias) = (null_mut(), null(), null());
+                    let step = HopStep { rows: None, sources, next, logits, added, state, bias };
                     self.step(&step, hops, walk, walk.transposed(), outputs)?;
                 }
                 Ok(())
@@ -178,7 +189,7 @@ impl<V: Driver> Launcher<V> {
     /// One step over all rows: short ones at once, long ones by segments.
     fn step(
         &self,
-        step: &HopStep,
+        step: &HopStep<'_, V>,
         hops: &DeviceHops<V>,
         walk: &DeviceWalk<V>,
         matrix: &DeviceCsr<V>,
@@ -199,6 +210,8 @@ impl<V: Driver> Launcher<V> {
             end: self.at(&matrix.row_ptr, 1),
             col_idx: self.at(&matrix.col_idx, 0),
             weights: matrix.weights.as_ref().map_or(null(), |weights| self.at(weights, 0)),
+            rows: step.rows.map_or(null(), |rows| self.at(&rows.members, 0)),
+            sources: step.sources.map_or(null(), |rows| self.at(&rows.members, 0)),
             items: rows as u64,
             block_items,
             columns: hops.columns() as u32,
@@ -210,9 +223,11 @@ impl<V: Driver> Launcher<V> {
         let kernel = lanes.kernels[self.states as usize];
         let grid = |blocks| Grid::new([width.div_ceil(lanes.tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
         // SAFETY: states are n x columns, `width` of which belong to a hop, logits n x L; offsets end at col_idx, columns of the
-        // matrix are below n (checked by `Graph`); a width that is a multiple of four keeps rows aligned for four.
+        // matrix are below n (checked by `Graph`), sets of rows have a bit for each (`DeviceScope::within`); a width that is a
+        // multiple of four keeps rows aligned for four.
         unsafe { self.run(kernel, grid(blocks), &arguments)? };
-        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = &matrix.long else { return Ok(()) };
+        let long = step.rows.map_or(&matrix.long, |rows| &rows.long);
+        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = long else { return Ok(()) };
         if step.state.is_null() {
             return Ok(());
         }
@@ -228,6 +243,8 @@ impl<V: Driver> Launcher<V> {
         arguments.sums = self.at_mut(&mut sums, 0);
         (arguments.begin, arguments.end) = (self.at(begin, 0), self.at(end, 0));
         (arguments.items, arguments.block_items) = (begin.len() as u64, block_items);
+        // Segments are those of rows that are computed.
+        arguments.rows = null();
         finish.step.sums = null_mut();
         // SAFETY: segments lie inside their rows and have `width` sums each; the rest as above.
         unsafe {

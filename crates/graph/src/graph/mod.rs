@@ -1,10 +1,11 @@
 //! Graphs: compressed sparse rows ([`Csr`]), the adjacency a user gives ([`Graph`]), the random walk the model runs
-//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]), orders of nodes that are kind to caches ([`Reorder`])
-//! and train/validation/test splits ([`Split`]).
+//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]) and see along it ([`Neighbourhood`]), orders of nodes that
+//! are kind to caches ([`Reorder`]) and train/validation/test splits ([`Split`]).
 
 mod adjacency;
 mod build;
 mod csr;
+mod neighbourhood;
 mod node_weights;
 mod reorder;
 mod splits;
@@ -13,6 +14,7 @@ mod transition;
 pub use adjacency::{Direction, Graph};
 pub use adjacency::{check_entries, check_offsets};
 pub use csr::Csr;
+pub use neighbourhood::{Neighbourhood, RowSet};
 pub use node_weights::NodeWeights;
 pub use reorder::Reorder;
 pub use reorder::{places, renumbered_offsets, renumbered_rows};

@@ -37,6 +37,24 @@ impl Classes {
     }
 }
 
+/// What part of a step is taken.
+struct Taken {
+    /// Rows that are computed.
+    rows: f64,
+    /// Entries whose states are gathered.
+    read: f64,
+    /// Rows these states are of.
+    sources: f64,
+}
+
+impl Taken {
+    /// A step forward at the rows within `steps` steps of the targets.
+    fn forward(step: &StepTraffic<'_>, steps: usize) -> Taken {
+        let rows = step.near(steps);
+        Taken { rows, read: rows, sources: step.near(steps + 1) }
+    }
+}
+
 /// Written by one kernel and read by the next: a cache that keeps anything keeps it.
 fn passed_on(elements: usize) -> Bytes {
     Bytes { minimum: 0.0, perfect_reuse: 0.0, no_reuse: F * elements as f64 }
@@ -150,11 +168,11 @@ impl StepTraffic<'_> {
     pub(super) fn walk_forward(&mut self) {
         let classes @ Classes { nodes, outputs, hops, .. } = self.classes();
         for t in (1..hops.saturating_sub(1)).rev() {
-            self.walk_rows(Some(t + 1), classes.hop(t) + classes.hop(t), 0.0);
+            self.walk_rows(Some(t + 1), classes.hop(t) + classes.hop(t), 0.0, Taken::forward(self, t));
         }
         let logits = (nodes * outputs) as f64;
         let written = classes.hop(0) + Bytes::streamed(F * (logits + outputs as f64));
-        self.walk_rows((hops > 1).then_some(1), written, logits);
+        self.walk_rows((hops > 1).then_some(1), written, logits, Taken::forward(self, 0));
     }
 
     pub(super) fn walk_backward(&mut self) {
@@ -167,24 +185,26 @@ impl StepTraffic<'_> {
         let bytes = Bytes::streamed(F * (logits + nodes as f64)) + classes.hop(0);
         self.add(START[self.problem.states as usize], elements, 2.0 * elements, bytes);
         for t in 1..hops {
-            self.walk_rows(Some(t - 1), classes.hop(t), 0.0);
+            let from = self.near(t - 1);
+            self.walk_rows(Some(t - 1), classes.hop(t), 0.0, Taken { rows: 1.0, read: from, sources: from });
         }
     }
 
     /// A step that gathers from a hop, if any; `rows` is what it reads and writes a row.
-    fn walk_rows(&mut self, from: Option<usize>, rows: Bytes, more_flops: f64) {
+    fn walk_rows(&mut self, from: Option<usize>, rows: Bytes, more_flops: f64, taken: Taken) {
         let classes @ Classes { nodes, width, columns, size, .. } = self.classes();
         let lanes = Lanes::of(width);
         let tiles = width.div_ceil(lanes.tile) as f64;
-        let (entries, elements) = (self.problem.entries, (nodes * width) as f64);
-        let (mut bytes, mut flops) = (rows + Bytes::streamed(F * nodes as f64), 2.0 * elements + more_flops);
+        let (entries, elements) = (self.problem.entries, (nodes * width) as f64 * taken.rows);
+        let mut bytes = (rows + Bytes::streamed(F * nodes as f64)) * taken.rows + self.sets(taken.read);
+        let mut flops = 2.0 * elements + more_flops * taken.rows;
         if let Some(t) = from {
             let sectors = part_sectors(columns, t * width, width, size);
-            let gathered = Bytes { no_reuse: entries as f64 * sectors, ..classes.hop(t) };
+            let gathered = Bytes { no_reuse: entries as f64 * taken.read * sectors, ..classes.hop(t) * taken.sources };
             // Columns and weights of entries, offsets of rows.
             let walk = entries as f64 * if self.problem.weighted { 2.0 * F } else { F } + nodes as f64 * 2.0 * F;
-            bytes = bytes + gathered + Bytes { minimum: walk, ..Bytes::streamed(walk * tiles) };
-            flops += 2.0 * (entries * width) as f64;
+            bytes = bytes + gathered + Bytes { minimum: walk, ..Bytes::streamed(walk * tiles) } * taken.rows;
+            flops += 2.0 * (entries * width) as f64 * taken.read;
         }
         self.add(lanes.kernels[self.problem.states as usize], elements, flops, bytes);
     }

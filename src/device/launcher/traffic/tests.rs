@@ -21,7 +21,7 @@ fn architecture(hidden: Vec<usize>) -> Architecture {
 
 fn problem(states: States) -> Problem {
     let layout = Layout::new(architecture(vec![16, 8])).unwrap();
-    Problem { nodes: 10, entries: 24, weighted: false, targets: 5, states, plan: Plan::DIRECT, pieces: 6, layout }
+    Problem { nodes: 10, entries: 24, weighted: false, targets: 6, states, plan: Plan::DIRECT, pieces: 6, layout }
 }
 
 fn planned(states: States) -> Problem {
@@ -95,8 +95,8 @@ fn the_rest_of_a_step() {
     assert_eq!(work(&problem, "gemm dH = dlogits Wo'").flops, 2.0 * 10.0 * 4.0 * 3.0);
     // The intercept, three hops, experts and heads.
     assert_eq!(work(&problem, "column_sums").launches, 1 + 3 + 2);
-    // Codes, five rows of logits, ten rows of gradients, a double for each of two blocks of eight rows.
-    assert_eq!(work(&problem, "loss_softmax").bytes.minimum, 4.0 * (10.0 + 15.0 + 30.0) + 16.0);
+    // Codes, six rows of logits, ten rows of gradients, a double for each of two blocks of eight rows.
+    assert_eq!(work(&problem, "loss_softmax").bytes.minimum, 4.0 * (10.0 + 18.0 + 30.0) + 16.0);
 }
 
 #[test]
@@ -129,6 +129,27 @@ fn a_step_in_class_space() {
     let product = work(&planned(States::F32), "gemm G = F W");
     assert_eq!((product.launches, product.flops), (1, 2.0 * 10.0 * 4.0 * 12.0));
     assert_eq!(product.bytes.minimum, 4.0 * (40.0 + 48.0 + 120.0));
+}
+
+#[test]
+fn hops_near_few_targets() {
+    // A tenth of the rows, too many to look for their neighbours: the last hop forward and the first backward.
+    let few = |plan: Plan| Problem { targets: 1, plan, ..problem(States::F32) };
+    let classes = few(planned(States::F32).plan);
+    let (rows, all) = (work(&classes, "walk_rows4_f32"), work(&planned(States::F32), "walk_rows4_f32"));
+    // Backward nothing but the states that are gathered is less.
+    let hop = 160.0 + 96.0 + 80.0 + 40.0;
+    let last_forward = hop - 160.0 + (160.0 + 120.0 + 12.0);
+    assert!((all.bytes.minimum - rows.bytes.minimum - 0.9 * (last_forward + 160.0)).abs() < 1e-9);
+    assert!((all.flops - rows.flops - 0.9 * (2.0 * 2.0 * 96.0 + 2.0 * 40.0 + 30.0)).abs() < 1e-9);
+    assert_eq!(rows.launches, all.launches);
+    let hop = |targets: usize| {
+        let problem = Problem { targets, ..problem(States::F32) };
+        ["propagate_forward_narrow_f32", "propagate_backward_narrow_f32"].map(|kernel| work(&problem, kernel).flops)
+    };
+    let ([few_forward, few_backward], [forward, backward]) = (hop(1), hop(6));
+    assert!((forward - few_forward - 0.9 * (96.0 + 3.0 * 40.0)).abs() < 1e-9);
+    assert!((backward - few_backward - 0.9 * 96.0).abs() < 1e-9);
 }
 
 #[test]
