@@ -104,7 +104,13 @@ fn engines(states: States) -> Vec<Engine> {
     let mut all = Vec::new();
     for monb in [Monb::Direct, Monb::Knots] {
         for propagate in [Propagate::Features, Propagate::Classes] {
-            all.extend([Sparse::Off, Sparse::Auto].map(|sparse| Engine { monb, propagate, sparse, states }));
+            all.extend([Sparse::Off, Sparse::Auto].map(|sparse| Engine {
+                monb,
+                propagate,
+                sparse,
+                states,
+                ..Engine::default()
+            }));
         }
     }
     all

@@ -103,6 +103,28 @@ fn killed_and_resumed_equals_uninterrupted() {
 }
 
 #[test]
+fn killed_and_resumed_from_a_table_equals_uninterrupted() {
+    // Few points, so that the run goes over to a finer table on its way.
+    let scratch = Scratch::new();
+    let tabled = |out| job(&["--set", "engine.table=force", "--set", "engine.table_points=2", "--out", out]);
+    scratch.train_ok(&tabled("whole"));
+    let broken = scratch.path("broken");
+    let mut child = scratch.command("harmonia-train", &tabled("broken")).spawn().unwrap();
+    for epochs in [2, 15] {
+        wait_for_epochs(&broken, epochs, &mut child);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        child = scratch.command("harmonia-train", &["--resume", "broken"]).spawn().unwrap();
+    }
+    assert!(child.wait().unwrap().success());
+    assert_same_run(&scratch.path("whole"), &broken);
+    let summary: serde_json::Value = serde_json::from_slice(&bytes(&broken, "summary.json")).unwrap();
+    let table = &summary["table"];
+    assert!(table["points"].as_u64().unwrap() > 2, "{table}");
+    assert!(table["validation_loss"].is_f64() && table["exact_validation_loss"].is_f64(), "{table}");
+}
+
+#[test]
 fn the_first_ctrl_c_saves_and_exits_130() {
     let scratch = Scratch::new();
     scratch.train_ok(&job(&["--out", "whole", "--seeds", "2"]));

@@ -9,7 +9,7 @@ mod common;
 use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
 use harmonia::config::DropoutPlace;
-use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
+use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, TableUse};
 use harmonia::dataset::{Dataset, Level};
 use harmonia::device::Machine;
 use harmonia::graph::{Direction, Split};
@@ -23,7 +23,7 @@ fn engines() -> Vec<Engine> {
     for monb in [Monb::Direct, Monb::Knots] {
         for propagate in [Propagate::Features, Propagate::Classes, Propagate::Auto] {
             for sparse in [Sparse::Off, Sparse::Auto] {
-                engines.push(Engine { monb, propagate, sparse, states: States::F32 });
+                engines.push(Engine { monb, propagate, sparse, table: TableUse::Off, ..Engine::default() });
             }
         }
     }
