@@ -5,7 +5,7 @@
 
 use harmonia::Stop;
 use harmonia::config::DropoutPlace;
-use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
+use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States, TableUse};
 use harmonia::dataset::{Dataset, Features, Labels, Level, SparseRows, Values};
 use harmonia::device::Device;
 use harmonia::device::cpu::Cpu;
@@ -81,7 +81,8 @@ fn train<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config) 
 /// Trains on both and compares parameters and scores. The CPU computes as it likes best, in f32.
 fn compare(level: Level, sparse: bool, config: &Config, tolerance: f64) {
     let dataset = dataset(level, sparse);
-    let cpu_config = Config { engine: Engine::default(), ..config.clone() };
+    let engine = Engine { table: config.engine.table, ..Engine::default() };
+    let cpu_config = Config { engine, ..config.clone() };
     let (expected, best) = train(&Cpu::new(), &dataset, &cpu_config);
     let device = Launcher::new(Host::new().unwrap(), config.engine.states);
     let (found, parameters) = train(&device, &dataset, config);
@@ -109,6 +110,7 @@ fn engines(states: States) -> Vec<Engine> {
                 propagate,
                 sparse,
                 states,
+                table: TableUse::Off,
                 ..Engine::default()
             }));
         }
@@ -119,6 +121,19 @@ fn engines(states: States) -> Vec<Engine> {
 #[test]
 fn a_node_task_ends_where_the_cpu_ends() {
     compare(Level::Node, false, &config(), TOLERANCE);
+}
+
+#[test]
+fn training_from_a_table_ends_where_the_cpu_ends() {
+    let mut config = config();
+    config.train.epochs = 20;
+    config.engine.table = TableUse::Force;
+    for (level, sparse) in [(Level::Node, false), (Level::Node, true), (Level::Graph, false), (Level::Graph, true)] {
+        for place in [DropoutPlace::Input, DropoutPlace::Feature] {
+            (config.train.batch_size, config.train.dropout_place) = (if sparse { 7 } else { 0 }, place);
+            compare(level, sparse, &config, TOLERANCE);
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
 use harmonia::Stop;
 use harmonia::config::DropoutPlace;
-use harmonia::config::{Config, Engine, Monb, Propagate, Sparse, States};
+use harmonia::config::{Config, Engine, Monb, Propagate, States, TableUse};
 use harmonia::dataset::{Dataset, Level};
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
@@ -159,7 +159,7 @@ fn every_way_to_compute_a_step_stays_within_its_plan() {
         for monb in [Monb::Direct, Monb::Knots] {
             for propagate in [Propagate::Features, Propagate::Classes] {
                 for states in [States::F32, States::Bf16] {
-                    config.engine = Engine { monb, propagate, sparse: Sparse::Auto, states };
+                    config.engine = Engine { monb, propagate, states, table: TableUse::Off, ..Engine::default() };
                     check(&dense, &config, &recipe);
                     check(&sparse, &config, &recipe);
                 }
