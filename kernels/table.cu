@@ -46,8 +46,7 @@ KERNEL(table_weights, TableWeights) {
 }
 
 template <typename Cell>
-__device__ __forceinline__ void table_forward_block(const TableForward& args) {
-    DYNAMIC_SHARED(float, staged);
+__device__ __forceinline__ void table_forward_block(const TableForward& args, float* staged) {
     const uint32_t first_column = args.column_ptr[args.first_feature];
     const float* weights = args.weights + first_column;
     if (args.staged) {
@@ -78,9 +77,18 @@ __device__ __forceinline__ void table_forward_block(const TableForward& args) {
     args.state[place] = sum;
 }
 
-KERNEL(table_forward_u8, TableForward) { table_forward_block<unsigned char>(args); }
-KERNEL(table_forward_u16, TableForward) { table_forward_block<unsigned short>(args); }
-KERNEL(table_forward_f32, TableForward) { table_forward_block<float>(args); }
+KERNEL(table_forward_u8, TableForward) {
+    DYNAMIC_SHARED(float, staged);
+    table_forward_block<unsigned char>(args, staged);
+}
+KERNEL(table_forward_u16, TableForward) {
+    DYNAMIC_SHARED(float, staged);
+    table_forward_block<unsigned short>(args, staged);
+}
+KERNEL(table_forward_f32, TableForward) {
+    DYNAMIC_SHARED(float, staged);
+    table_forward_block<float>(args, staged);
+}
 
 // Grid: columns of the block / threads, stretches of rows.
 template <typename Cell>

@@ -90,7 +90,7 @@ fn a_flag_beats_set_beats_file_beats_preset() {
         serde_json::from_str::<Value>(&scratch.train_ok(&arguments)).unwrap()["config"].clone()
     };
     assert_eq!((&config(&[])["preset"], &config(&[])["model"]["experts"]), (&"proteins".into(), &3.into()));
-    let flag = config(&["--preset", "cora"]);
+    let flag = config(&["--preset", "cora", "--recipe", "paper"]);
     assert_eq!((&flag["preset"], &flag["model"]["experts"]), (&"cora".into(), &5.into()));
 }
 

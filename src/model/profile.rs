@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn ops_are_named_as_the_methods_are() {
         assert_eq!(Op::RouteForward.name(), "route_forward");
-        assert_eq!(Op::ALL.len(), 21);
+        assert_eq!(Op::ALL.len(), 23);
     }
 }
