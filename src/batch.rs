@@ -206,7 +206,7 @@ impl<'a> Batches<'a> {
     /// The graphs that hold `units` (in order of first appearance), with `units` as targets.
     pub fn holding(&self, units: &[u32]) -> Batch {
         if let Reach::Table(TableRows { table, dropped, .. }) = &self.reach {
-            return self.from_table(table, *dropped, units);
+            return self.tabulated(table, *dropped, units);
         }
         if self.dataset.graphs() == 1 {
             return self.whole(units);
@@ -237,7 +237,7 @@ impl<'a> Batches<'a> {
     }
 
     /// A row per unit. Units that the table does not have are left out: whoever made it had them all in view.
-    fn from_table(&self, table: &Arc<WalkTable>, dropped: f64, units: &[u32]) -> Batch {
+    fn tabulated(&self, table: &Arc<WalkTable>, dropped: f64, units: &[u32]) -> Batch {
         let held = |&unit: &u32| Some((unit, table.row_of(unit)?));
         let (units, rows): (Vec<u32>, Vec<u32>) = units.iter().filter_map(held).unzip();
         let reach = TableRows { table: Arc::clone(table), rows, dropped };

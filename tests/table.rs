@@ -12,7 +12,7 @@ use common::oracle::{self, Oracle};
 use common::problems::{Problem, Recipe, Task, Values};
 use common::{as_sparse, assert_close, run_batch};
 use harmonia::batch::{Batch, Batches};
-use harmonia::config::{DropoutPlace, Monb};
+use harmonia::config::{Config, DropoutPlace, Monb, TableUse};
 use harmonia::dataset::{Dataset, Features, Level};
 use harmonia::device::cpu::Cpu;
 use harmonia::device::{Device, Dropout};
@@ -20,7 +20,9 @@ use harmonia::graph::{Direction, Walk};
 use harmonia::model::{Pass, Randomness};
 use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
-use harmonia::tabulate::{Builder, TablePlan};
+use harmonia::tabulate::{Builder, TablePlan, Tables};
+use harmonia::train::trainer::Which;
+use harmonia::train::{Prepared, RunName, Trainer, honesty};
 use harmonia::walk_table::{CellBits, WalkTable};
 use harmonia::watch::Watch;
 use std::sync::Arc;
@@ -299,4 +301,33 @@ fn a_step_does_not_depend_on_threads() {
         one.2.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
         three.2.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn a_run_that_went_over_to_a_finer_table_resumes_with_it() {
+    let problem = Recipe { nodes: 60, hops: 4, ..Recipe::default() }.problem();
+    let mut dataset = problem.dataset;
+    let units = std::mem::take(&mut dataset.split.train);
+    (dataset.split.train, dataset.split.valid) = (units[..25].to_vec(), units[25..].to_vec());
+    let mut config = Config::default();
+    (config.engine.table, config.engine.table_points) = (TableUse::Force, 3);
+    (config.train.epochs, config.train.batch_size, config.train.dropout) = (6, 8, 0.2);
+    let run = Prepared::of(dataset, None, &config, RunName { seed: 5, fold: None }).unwrap();
+    let (tables, device, watch) = (Tables::default(), Cpu::<f32>::new(), Watch::silent());
+    let mut whole = Trainer::new(&device, &run, &config, None).unwrap();
+    whole.epoch().unwrap();
+    let finer = run.tabulation.plan().unwrap().finer(&config, &run.dataset).unwrap();
+    assert_eq!(finer.points, 5);
+    whole.replace_table(tables.table(&run.dataset, config.walk, &finer, &watch).unwrap(), finer.points);
+    whole.epoch().unwrap();
+    let state = whole.state().unwrap();
+    let mut resumed = Trainer::new(&device, &run, &config, Some(state)).unwrap();
+    honesty::restore(&mut resumed, &run, &config, &tables, &watch).unwrap();
+    assert_eq!(resumed.table().unwrap(), whole.table().unwrap());
+    while !whole.finished() {
+        assert_eq!(whole.epoch().unwrap(), resumed.epoch().unwrap());
+    }
+    assert_eq!(whole.state().unwrap(), resumed.state().unwrap());
+    let losses = whole.table_losses(Which::Best).unwrap().unwrap();
+    assert!(losses.gap() > 0.0 && losses.gap() < 0.2, "{losses:?}");
 }

@@ -240,7 +240,7 @@ fn read(
         CellBits::Float => (array.element == Element::F32).then(|| array.floats().ok()).flatten().map(Cells::Float),
     };
     // An array of nothing is not mapped.
-    let nothing = || (array.len() == 0).then(|| Cells::Sixteen(Vec::new().into()));
+    let nothing = || array.is_empty().then(|| Cells::Sixteen(Vec::new().into()));
     Ok(found.or_else(nothing).map(|cells| Block { features, cells, scales }))
 }
 

@@ -52,6 +52,11 @@ impl MappedArray {
         self.shape.iter().product()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn view<T: Pod>(&self) -> Option<Array<T>> {
         Array::mapped(Arc::clone(&self.map), self.offset, self.len())
     }
@@ -75,7 +80,7 @@ impl MappedArray {
     pub fn offsets(&self) -> Result<Array<u64>> {
         self.one_dimension()?;
         match self.element {
-            Element::U64 | Element::I64 if self.len() > 0 => self.view().ok_or_else(|| self.misaligned()),
+            Element::U64 | Element::I64 if !self.is_empty() => self.view().ok_or_else(|| self.misaligned()),
             _ => Ok(self.unsigned(i64::MAX as u64)?.into()),
         }
     }
@@ -87,7 +92,7 @@ impl MappedArray {
     pub fn ids(&self) -> Result<Array<u32>> {
         self.one_dimension()?;
         match self.element {
-            Element::U32 | Element::I32 if self.len() > 0 => self.view().ok_or_else(|| self.misaligned()),
+            Element::U32 | Element::I32 if !self.is_empty() => self.view().ok_or_else(|| self.misaligned()),
             _ => Ok(self.unsigned(u64::from(u32::MAX))?.into_iter().map(|id| id as u32).collect()),
         }
     }
@@ -98,24 +103,24 @@ impl MappedArray {
     /// None but a damaged map.
     pub fn floats(&self) -> Result<Array<f32>> {
         match self.element {
-            Element::F32 if self.len() > 0 => self.view().ok_or_else(|| self.misaligned()),
+            Element::F32 if !self.is_empty() => self.view().ok_or_else(|| self.misaligned()),
             _ => Ok(self.npy()?.floats().into()),
         }
     }
 
     /// Two-byte integers without a sign, mapped; `None` for other types.
     pub fn words(&self) -> Option<Array<u16>> {
-        (self.element == Element::U16 && self.len() > 0).then(|| self.view()).flatten()
+        (self.element == Element::U16 && !self.is_empty()).then(|| self.view()).flatten()
     }
 
     /// Bytes, mapped; `None` for other types.
     pub fn bytes(&self) -> Option<Array<u8>> {
-        (self.element == Element::U8 && self.len() > 0).then(|| self.view()).flatten()
+        (self.element == Element::U8 && !self.is_empty()).then(|| self.view()).flatten()
     }
 
     /// Half-precision numbers, mapped; `None` for other types.
     pub fn halves(&self) -> Option<Array<half::f16>> {
-        (self.element == Element::F16 && self.len() > 0).then(|| self.view()).flatten()
+        (self.element == Element::F16 && !self.is_empty()).then(|| self.view()).flatten()
     }
 
     /// Integers of any width.

@@ -150,7 +150,7 @@ pub(super) fn splits(directory: &Path, units: usize) -> Result<Vec<Split>> {
     let ids = |name: &str| -> Result<Vec<u32>> {
         let path = directory.join(name);
         let array = MappedArray::open(&path)?;
-        if array.element == Element::Bool && array.len() > 0 {
+        if array.element == Element::Bool && !array.is_empty() {
             return Err(Error::file(&path, "expected ids, found a boolean mask; save numpy.flatnonzero(mask)"));
         }
         let ids: Array<u32> = array.ids()?;

@@ -2,7 +2,7 @@
 //!
 //! A feature with few values has a point at each of them: every function of it is then known from its points. Others have
 //! points between their least and largest value, close where values are: with quantiles z_j of the feature, steps of
-//! equal size in the cumulated (z_j - z_{j-1})^(2/3). Invariant: the points of a feature increase strictly, and no value
+//! equal size in the cumulated (z_j - z_{j-1})^(2/3), no gap counting for more than one step. Invariant: the points of a feature increase strictly, and no value
 //! lies outside them.
 
 use crate::dataset::{Features, Values};
@@ -14,6 +14,8 @@ use std::ops::Range;
 const QUANTILES: usize = 2000;
 /// Values of a feature that its quantiles are taken from, at most; evenly spaced over the nodes.
 const SAMPLED: usize = 1 << 16;
+/// Times that wide gaps are cut down: each brings them nearer to one step by the number of steps.
+const EVENING_OUT: usize = 24;
 /// Rows that a task looks at.
 const PORTION: usize = 1 << 12;
 
@@ -218,10 +220,14 @@ fn placed(mut values: Vec<f32>, least: f32, largest: f32, most: usize) -> Vec<f3
     let mut quantiles: Vec<f64> =
         (0..=QUANTILES).map(|j| f64::from(values[(j as u64 * last as u64 / QUANTILES as u64) as usize])).collect();
     (quantiles[0], quantiles[QUANTILES]) = (f64::from(least), f64::from(largest));
-    let mut reached = vec![0.0];
-    for pair in quantiles.windows(2) {
-        reached.push(reached[reached.len() - 1] + (pair[1] - pair[0]).max(0.0).powf(2.0 / 3.0));
+    let mut gaps: Vec<f64> = quantiles.windows(2).map(|pair| (pair[1] - pair[0]).max(0.0).powf(2.0 / 3.0)).collect();
+    // A gap has hardly a value inside: it gets a step at most, however wide an outlier makes it.
+    for _ in 0..EVENING_OUT {
+        let step = gaps.iter().sum::<f64>() / (most - 1) as f64;
+        gaps.iter_mut().for_each(|gap| *gap = gap.min(step));
     }
+    let mut reached = vec![0.0];
+    gaps.iter().for_each(|gap| reached.push(reached[reached.len() - 1] + gap));
     let total = reached[QUANTILES];
     let mut points = vec![least];
     for step in 1..most - 1 {
