@@ -1,8 +1,8 @@
 //! Walks tabulated: what the hat functions of every feature average to along them, for some units.
 //!
-//! P[i,t,k,q] = (M^t phi_kq(X_k))(i) for nodes, t = 1..T-1, and the sum of it over the nodes of a graph, t = 0..T-1, for
+//! `P[i,t,k,q]` = (M^t phi_kq(X_k))(i) for nodes, t = 1..T-1, and the sum of it over the nodes of a graph, t = 0..T-1, for
 //! graphs. It depends on graph, features, walk and grid, never on a model: with responses known at the points of the grid,
-//! (M^t f_k(X_k))(i) = sum_q P[i,t,k,q] f_k(g_kq), exactly where a feature has no values between its points.
+//! (M^t f_k(X_k))(i) = sum_q `P[i,t,k,q]` f_k(g_kq), exactly where a feature has no values between its points.
 //!
 //! The hats of a feature sum to 1 (to the nodes of a graph), so the first is left out: what a row holds of feature k is (hop, q = 1, 2, ...). Features
 //! that follow each other make a block, an array of its own with a row per unit; a cell c of column j stands for
@@ -192,7 +192,7 @@ impl WalkTable {
         first..first + steps * self.grid.stored(k)
     }
 
-    /// P[unit,t,k,q] of a row, as it is stored; t counts from the first hop that is tabulated. For tests and small uses.
+    /// `P[unit,t,k,q]` of a row, as it is stored; t counts from the first hop that is tabulated. For tests and small uses.
     pub fn value(&self, row: usize, t: usize, k: usize, q: usize) -> f64 {
         let Some(block) = self.blocks.iter().find(|block| block.features.contains(&k)) else { return 0.0 };
         let stored = self.grid.stored(k);
