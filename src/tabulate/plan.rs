@@ -56,22 +56,23 @@ impl Tabulation {
     /// `engine.table = force` where there can be none.
     pub fn choose(config: &Config, dataset: &Dataset, layout: &Layout, plan: Plan) -> Result<Tabulation> {
         let forced = config.engine.table == TableUse::Force;
-        let walk = |why: &str| match forced {
-            true => Err(Error::Config(format!("engine.table = force, but {why}"))),
-            false => Ok(Tabulation::Walk { why: Some(why.to_string()) }),
-        };
         if config.engine.table == TableUse::Off {
             return Ok(Tabulation::Walk { why: None });
         }
+        let costs = Costs::of(config, dataset, layout, plan, DatasetSizes::of(dataset));
+        let is_long = costs.walking >= WORTH_IT;
+        // Of a short training nobody asks why it walks.
+        let walk = |why: &str| match forced {
+            true => Err(Error::Config(format!("engine.table = force, but {why}"))),
+            false => Ok(Tabulation::Walk { why: is_long.then(|| why.to_string()) }),
+        };
         if config.train.dropout > 0.0 && config.train.dropout_place == DropoutPlace::Hidden {
             return walk("train.dropout_place = hidden drops hidden units of experts node by node");
         }
         if dataset.level == Level::Node && layout.architecture.hops == 1 {
             return walk("model.hops = 1 has no walks");
         }
-        let sizes = DatasetSizes::of(dataset);
-        let costs = Costs::of(config, dataset, layout, plan, sizes);
-        if !forced && costs.walking < WORTH_IT && dataset.level == Level::Node {
+        if !forced && !is_long && dataset.level == Level::Node {
             return Ok(Tabulation::Walk { why: None });
         }
         let Some(chosen) = TablePlan::within(config, dataset, layout.architecture.hops) else {
