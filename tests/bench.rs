@@ -86,6 +86,23 @@ fn tables_fit_a_terminal_and_say_how_to_get_peers() {
 }
 
 #[test]
+fn trainings_by_walking_and_from_a_table_are_timed_until_they_are_good() {
+    let scratch = Scratch::new();
+    let report = quick_json(&scratch, &["--case", "tiny-to-accuracy"]);
+    let ways = report["time_to_accuracy"]["ways"].as_array().unwrap();
+    let names: Vec<&str> = ways.iter().map(|way| way["way"].as_str().unwrap()).collect();
+    assert_eq!(names, ["whole graph", "table, made first", "table, there"]);
+    assert!(
+        ways.iter().any(|way| way["seconds_to_accuracy"].as_f64().is_some_and(|seconds| seconds > 0.0)),
+        "{report}"
+    );
+    assert_eq!(ways[0]["curve"]["table_bytes"], 0);
+    // A table that is made first and one that is there train the same model.
+    assert_eq!(ways[1]["curve"]["test"], ways[2]["curve"]["test"]);
+    assert!(ways[1]["curve"]["table_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn growth_is_measured_fitted_and_drawn() {
     let scratch = Scratch::new();
     let report = quick_json(&scratch, &["--case", "tiny-scaling", "--plot", "growth.svg"]);

@@ -35,7 +35,7 @@ const WALKING: [&str; 7] = [
     "train.dropout=0",
     "train.learning_rate=0.02",
     "train.schedule=cosine",
-    "train.epochs=40",
+    "train.epochs=60",
     "train.patience=0",
 ];
 const TABLED: [&str; 6] = [
