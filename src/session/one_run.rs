@@ -1,6 +1,6 @@
 //! One run from start to end: restored or fresh, epochs with checkpoints, then everything that is written about it.
 
-use super::{Observer, Session, interrupted};
+use super::{Observer, Session, interrupted, stopped};
 use crate::architecture::Layout;
 use crate::device::Device;
 use crate::explain::{Factors, centre};
@@ -48,7 +48,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         };
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, run, self.config, state)?;
-        honesty::restore(&mut trainer, run, self.config, place.tables, &self.watch())?;
+        honesty::restore(&mut trainer, run, self.config, place.tables, &self.watch())
+            .map_err(|error| stopped(error, place.path))?;
         let seconds = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
         // Of the best parameters alone, and not part of the state: a run that is resumed here finds the same.
         let calibration = if self.config.train.calibrate { trainer.calibrate()? } else { None };
@@ -85,8 +86,11 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             tell().epoch(run.name, &record);
             let asked = self.stop.asked() || place.abort.load(Ordering::Relaxed);
             let stop = asked && !trainer.finished();
-            if !stop && let Some(note) = honesty::look(trainer, run, self.config, place.tables, &self.watch())? {
-                tell().note(run.name, &note);
+            if !stop {
+                let looked = honesty::look(trainer, run, self.config, place.tables, &self.watch());
+                if let Some(note) = looked.map_err(|error| stopped(error, place.path))? {
+                    tell().note(run.name, &note);
+                }
             }
             if let Some(directory) = &mut directory {
                 directory.log(&record)?;

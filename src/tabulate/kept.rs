@@ -83,7 +83,9 @@ impl Tables {
             return Ok(Arc::clone(table));
         }
         let worth = plan.build_bytes(DatasetSizes::of(dataset)) > WORTH_KEEPING;
-        let table = Arc::new(match home(dataset).filter(|_| worth) {
+        // Where nothing can be written, as beside a store that many share, a table that is there is read all the same.
+        let usable = |home: &PathBuf| home.join(&key[..16]).join("table.json").exists() || is_writable(home);
+        let table = Arc::new(match home(dataset).filter(|_| worth).filter(usable) {
             Some(home) => keep(&home, dataset, walk, plan, watch)?,
             None => Builder::new(dataset, walk, plan).table(watch)?,
         });
@@ -91,15 +93,18 @@ impl Tables {
         made.insert(0, (key, Arc::clone(&table)));
         Ok(table)
     }
-}
 
-impl Tables {
     /// Remembers a table that was made elsewhere.
     pub fn remember(&self, dataset: &Dataset, walk: Walk, plan: &TablePlan, table: &Arc<WalkTable>) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.truncate(REMEMBERED - 1);
         made.insert(0, (key(dataset, walk, plan), Arc::clone(table)));
     }
+}
+
+/// Whether a directory is there, or can be made, and takes files.
+fn is_writable(home: &Path) -> bool {
+    std::fs::create_dir_all(home).is_ok() && files::check_writable(&home.join("table")).is_ok()
 }
 
 /// Where the tables of a dataset are kept; none of one that was not read from a store.
@@ -125,8 +130,7 @@ pub fn list(home: &Path) -> Result<Vec<(PathBuf, Option<TableDescription>)>> {
     let entries = std::fs::read_dir(home).map_err(Error::io("read", home))?;
     let mut tables: Vec<_> = (entries.flatten().map(|entry| entry.path()))
         .filter(|path| path.is_dir())
-        .map(|path| (description(&path), path))
-        .map(|(description, path)| (path, description))
+        .map(|path| (path.clone(), description(&path)))
         .collect();
     tables.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(tables)
@@ -303,4 +307,17 @@ pub fn key(dataset: &Dataset, walk: Walk, plan: &TablePlan) -> String {
         digests.iter().for_each(|digest| hash.update(digest));
     }
     files::hex(&hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_takes_no_files_is_not_used() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(is_writable(&scratch.path().join("store.tables")));
+        std::fs::write(scratch.path().join("file"), "").unwrap();
+        assert!(!is_writable(&scratch.path().join("file")));
+    }
 }

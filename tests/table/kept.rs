@@ -54,7 +54,7 @@ fn a_table_that_is_there_is_read_and_not_made_again() {
 fn damaged_and_missing_files_are_made_again() {
     let made = problem();
     let expected = in_memory(&made);
-    let damage: [&dyn Fn(&Path); 8] = [
+    let damage: [&dyn Fn(&Path); 7] = [
         &|path| std::fs::write(path, b"").unwrap(),
         &|path| std::fs::write(path, b"no array, no JSON").unwrap(),
         &|path| std::fs::remove_file(path).unwrap(),
@@ -73,12 +73,6 @@ fn damaged_and_missing_files_are_made_again() {
             std::fs::write(path, [&bytes[..], b"more"].concat()).unwrap();
         },
         &|path| {
-            std::fs::remove_file(path).unwrap();
-            std::fs::create_dir(path).unwrap();
-            // What is no file is not ours to remove.
-            std::fs::remove_dir(path).unwrap();
-        },
-        &|path| {
             let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).replace("0.", "1e39 ");
             std::fs::write(path, text).unwrap();
         },
@@ -93,6 +87,19 @@ fn damaged_and_missing_files_are_made_again() {
             assert_eq!(keep(home.path(), &made), expected, "{file}, damage {at}, the second time");
         }
     }
+}
+
+#[test]
+fn what_is_no_file_is_named_and_left_alone() {
+    let (home, made) = (tempfile::tempdir().unwrap(), problem());
+    keep(home.path(), &made);
+    let block = list(home.path()).unwrap().remove(0).0.join("block-00001.npy");
+    std::fs::remove_file(&block).unwrap();
+    std::fs::create_dir(&block).unwrap();
+    let (problem, plan) = &made;
+    let refused = kept::keep(home.path(), &problem.dataset, problem.recipe.walk, plan, &Watch::silent());
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("block-00001.npy") && block.is_dir(), "{message}");
 }
 
 #[test]
