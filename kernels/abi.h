@@ -525,6 +525,35 @@ typedef struct TableOwn {
     uint32_t features;
 } TableOwn;
 
+/* table_walks.cu */
+typedef struct TableWalks {
+    float* state;                /* rows x d: H, added to; not read by the sums */
+    float* partial;              /* stretches x (steps + most) x d, of the sums */
+    float* responses;            /* rows x walks x steps x d: F at the ends of walks; the sums leave dF there */
+    const float* ends;           /* the same of X */
+    const float* points;         /* most x d: responses at the points of the grid */
+    const float* grid;           /* most x d: X there */
+    const float* hop_weights;    /* T x d */
+    const float* d_state;        /* rows x d: dH, of the sums */
+    const uint32_t* column_ptr;  /* d + 1: first column of each feature */
+    uint64_t row_count;
+    uint64_t stretch;            /* rows of a stretch, of the sums */
+    uint32_t features;
+    uint32_t walks;              /* R */
+    uint32_t steps;              /* T - 1 */
+    uint32_t most;               /* points of the feature that has most */
+    float share;                 /* (1 - p) / R */
+} TableWalks;
+
+typedef struct TableWalksFinish {
+    float* d_hop_weights;        /* T x d, added to */
+    float* points;               /* most x d: gradients at points, added to */
+    const float* sums;           /* (steps + most) x d */
+    uint32_t features;
+    uint32_t steps;
+    uint32_t most;
+} TableWalksFinish;
+
 /* reduce.cu */
 typedef struct ColumnSums {
     float* sums;         /* parts x columns, or columns with one part */

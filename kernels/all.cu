@@ -10,4 +10,5 @@
 #include "reduce.cu"
 #include "route.cu"
 #include "table.cu"
+#include "table_walks.cu"
 #include "walk.cu"

@@ -7,6 +7,8 @@
 mod common;
 #[path = "table/kept.rs"]
 mod kept;
+#[path = "table/walks.rs"]
+mod walks;
 
 use common::oracle::{self, Oracle};
 use common::problems::{Problem, Recipe, Task, Values};
@@ -176,22 +178,31 @@ fn sparse_features_have_the_same_table() {
     }
 }
 
+/// f_k at the points of a grid, by point.
+fn responses_at_points(problem: &Problem, table: &WalkTable) -> Vec<Vec<f64>> {
+    // Those of a dataset whose first nodes are the points.
+    let (n, d) = (problem.dataset.graph.nodes(), problem.recipe.features);
+    let point = |i: usize, k: usize| table.grid.points(k)[i.min(table.grid.points(k).len() - 1)];
+    let values = (0..n * d).map(|at| point(at / d, at % d)).collect();
+    let features = Arc::new(Features::new(n, d, values).unwrap());
+    Oracle::new(&problem.on(Dataset { features, ..problem.dataset.clone() }), None, None).responses
+}
+
+/// f_k(x) between the points of a grid.
+fn interpolated(table: &WalkTable, at_points: &[Vec<f64>], k: usize, x: f32) -> f64 {
+    let (q, share) = table.grid.place(k, x);
+    let above = (q + 1).min(table.grid.points(k).len() - 1);
+    (1.0 - f64::from(share)) * at_points[q][k] + f64::from(share) * at_points[above][k]
+}
+
 /// Logits as the formula reads, but for responses at the end of walks, which are interpolated between points.
 fn interpolated_logits(problem: &Problem, table: &WalkTable) -> Vec<Vec<f64>> {
     let (dataset, layout, p) = (&problem.dataset, &problem.layout, &problem.parameters);
     let (n, d, outputs) = (dataset.graph.nodes(), problem.recipe.features, layout.architecture.outputs);
     let x = dataset.features.dense();
     let exact = Oracle::new(problem, None, None);
-    // f_k at its points: those of a dataset whose first nodes are the points.
-    let point = |i: usize, k: usize| table.grid.points(k)[i.min(table.grid.points(k).len() - 1)];
-    let values = (0..n * d).map(|at| point(at / d, at % d)).collect();
-    let features = Arc::new(Features::new(n, d, values).unwrap());
-    let at_points = Oracle::new(&problem.on(Dataset { features, ..dataset.clone() }), None, None).responses;
-    let interpolated = |j: usize, k: usize| {
-        let (q, share) = table.grid.place(k, x[j * d + k]);
-        let above = (q + 1).min(table.grid.points(k).len() - 1);
-        (1.0 - f64::from(share)) * at_points[q][k] + f64::from(share) * at_points[above][k]
-    };
+    let at_points = responses_at_points(problem, table);
+    let interpolated = |j: usize, k: usize| interpolated(table, &at_points, k, x[j * d + k]);
     let powers = oracle::walk_powers(&problem.transition(), problem.recipe.hops);
     let state = |i: usize, k: usize| -> f64 {
         (0..problem.recipe.hops)
@@ -241,8 +252,12 @@ fn gradients_are_those_of_the_loss() {
         let dropout = Dropout { place, rate: 0.3, stream: Stream::new(at as u64, Purpose::Dropout, 5) };
         let dropped = if place == DropoutPlace::Input { 0.3 } else { 0.0 };
         let table = table(&problem, 5, [CellBits::Eight, CellBits::Sixteen, CellBits::Float][at % 3]);
-        let batch = batch(&problem, &table, dropped);
-        let plan = Plan { monb: [Monb::Direct, Monb::Knots][at % 2], ..TABLE };
+        // Every other case of nodes has walks that correct its table.
+        let batch = match at % 2 {
+            0 => walks::corrected(&problem, &table, dropped, 3),
+            _ => batch(&problem, &table, dropped),
+        };
+        let plan = Plan { monb: [Monb::Direct, Monb::Knots][at / 2 % 2], ..TABLE };
         let noise = Some(problem.noise.as_slice());
         let gradient =
             run_batch::<f64>(&batch, &problem.layout, plan, &problem.parameters, noise, Some(dropout)).gradient;
@@ -281,26 +296,23 @@ fn gradients_are_those_of_the_loss() {
 fn a_step_does_not_depend_on_threads() {
     // More rows than a job of the sums has.
     let recipe = Recipe { nodes: 3000, features: 20, hops: 4, ..Recipe::default() };
-    let bits = |threads: usize| {
+    let bits = |threads: usize, walks: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let problem = recipe.problem();
             let table = table(&problem, 9, CellBits::Sixteen);
-            let batch = batch(&problem, &table, 0.0);
+            let batch = walks::corrected(&problem, &table, 0.0, walks);
             let outcome = run_batch::<f32>(&batch, &problem.layout, TABLE, &problem.parameters, None, None);
             (table, outcome.logits, outcome.gradient)
         })
     };
-    let (one, three) = (bits(1), bits(3));
-    assert_eq!(one.0, three.0);
-    assert_eq!(
-        one.1.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-        three.1.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        one.2.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
-        three.2.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
-    );
+    for walks in [0, 2] {
+        let (one, three) = (bits(1, walks), bits(3, walks));
+        assert_eq!(one.0, three.0);
+        let exact = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(exact(&one.1), exact(&three.1));
+        assert_eq!(exact(&one.2), exact(&three.2));
+    }
 }
 
 #[test]
@@ -316,9 +328,9 @@ fn a_run_that_went_over_to_a_finer_table_resumes_with_it() {
     let (tables, device, watch) = (Tables::default(), Cpu::<f32>::new(), Watch::silent());
     let mut whole = Trainer::new(&device, &run, &config, None).unwrap();
     whole.epoch().unwrap();
-    let finer = run.tabulation.plan().unwrap().finer(&config, &run.dataset).unwrap();
+    let finer = run.tabulation.plan().unwrap().better(&config, &run.dataset).unwrap();
     assert_eq!(finer.points, 5);
-    whole.replace_table(tables.table(&run.dataset, config.walk, &finer, &watch).unwrap(), finer.points);
+    whole.replace_table(tables.table(&run.dataset, config.walk, &finer, &watch).unwrap(), &finer);
     whole.epoch().unwrap();
     let state = whole.state().unwrap();
     let mut resumed = Trainer::new(&device, &run, &config, Some(state)).unwrap();

@@ -29,7 +29,7 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
             "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
             "table": run.tabulation.plan().map(|plan| json!({
                 "rows": plan.contents.units.len(), "points": plan.grid.most(), "bits": plan.bits.count(), "bytes": plan.bytes(),
-                "exact": plan.grid.is_exact(), "build_bytes": plan.build_bytes(DatasetSizes::of(dataset)),
+                "exact": plan.grid.is_exact(), "walks": plan.walks, "build_bytes": plan.build_bytes(DatasetSizes::of(dataset)),
                 "epoch_bytes": plan.epoch_bytes(dataset),
             })),
             "plan": { "monb": plan.monb, "propagate": space_name(plan.space), "sparse": plan.sparse },

@@ -41,8 +41,8 @@ pub struct Settings {
     /// Settings to start from [default: the preset named like the dataset]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Which settings of the preset: tuned (found by validation; where there are none, paper) or paper (as published)
-    /// [default: tuned]
+    /// Which settings of the preset: tuned (found by validation), fast (of large graphs: a short schedule) or paper (as
+    /// published) [default: tuned where there is one, else fast]
     #[arg(long, value_name = "RECIPE")]
     pub recipe: Option<String>,
     /// Settings file (TOML), over the preset

@@ -216,10 +216,22 @@ fn announce(config: &Config, run: &Prepared, device: &str, root: &Path) {
 
 /// What training from a table means, for people.
 pub fn table_line(plan: &TablePlan, dataset: &Dataset) -> String {
+    let corrected = match plan.walks {
+        0 => String::new(),
+        1 => ", corrected by a walk of each node in each step".into(),
+        walks => format!(", corrected by {walks} walks of each node in each step"),
+    };
+    if plan.grid.most() == 1 {
+        return format!(
+            "training samples {} walks of each node in each step (engine.table_points = 1 has no table; engine.walks); \
+             scores are of the exact model",
+            plan.walks
+        );
+    }
     let between = if plan.grid.is_exact() { "exact" } else { "interpolated between them" };
     format!(
-        "training reads a table of walks: {} {} x {} numbers of {} bits, {} (at most {} points of a feature, {between}); \
-         scores are of the exact model",
+        "training reads a table of walks: {} {} x {} numbers of {} bits, {} (at most {} points of a feature, \
+         {between}{corrected}); scores are of the exact model",
         thousands(plan.contents.units.len() as u64),
         if dataset.level == Level::Node { "nodes" } else { "graphs" },
         thousands(plan.width() as u64),
@@ -231,11 +243,18 @@ pub fn table_line(plan: &TablePlan, dataset: &Dataset) -> String {
 
 /// Which settings of the preset are used, and how to have the others.
 pub fn recipe_line(config: &Config) -> Option<String> {
+    let has = |files: &[(&str, &str)]| files.iter().any(|(name, _)| *name == config.preset);
     match config.recipe.as_str() {
         "" => None,
         "tuned" => Some("recipe tuned (--recipe paper for the settings as published)".into()),
-        "paper" if presets::TUNED.iter().any(|(name, _)| *name == config.preset) => {
+        "fast" => {
+            Some("recipe fast: a short schedule at a high rate (--recipe paper for the settings as published)".into())
+        }
+        _ if has(presets::TUNED) => {
             Some("recipe paper: the settings as published (--recipe tuned for those found by validation)".into())
+        }
+        _ if has(presets::FAST) => {
+            Some("recipe paper: the settings as published (--recipe fast for a short schedule)".into())
         }
         recipe => Some(format!("recipe {recipe}: the settings as published; nobody has tuned {} yet", config.preset)),
     }

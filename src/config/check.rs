@@ -1,6 +1,6 @@
 //! Values that no run can have, refused by key before anything is computed.
 
-use super::{Config, MOST_TABLE_POINTS, States};
+use super::{Config, MOST_TABLE_POINTS, MOST_WALKS, States};
 use harmonia_graph::dataset::SplitRule;
 use harmonia_graph::error::{Error, Result};
 
@@ -65,8 +65,14 @@ impl Config {
             return bad("data.split", &self.data.split, "default, because run.folds draws the splits");
         }
         let points = self.engine.table_points;
-        if !(2..=MOST_TABLE_POINTS).contains(&points) {
-            return bad("engine.table_points", &points, &format!("2 to {MOST_TABLE_POINTS}"));
+        if !(1..=MOST_TABLE_POINTS).contains(&points) {
+            return bad("engine.table_points", &points, &format!("1 to {MOST_TABLE_POINTS}"));
+        }
+        if self.engine.walks > MOST_WALKS {
+            return bad("engine.walks", &self.engine.walks, &format!("0 to {MOST_WALKS}"));
+        }
+        if points == 1 && self.engine.walks == 0 {
+            return bad("engine.walks", &0, "at least 1 where engine.table_points = 1");
         }
         // Sizes that do not depend on the dataset.
         self.architecture(1, 1).check()

@@ -299,6 +299,8 @@ pub enum TableUse {
 
 /// Points of a feature in a table, at most.
 pub const MOST_TABLE_POINTS: usize = 65;
+/// Walks of a unit and step that correct a table, at most.
+pub const MOST_WALKS: usize = 64;
 
 /// How it is computed. All choices but `states` and `table` give the same numbers up to rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -315,10 +317,14 @@ pub struct Engine {
     /// `auto`, `off` or `force`: whether steps and validation read a table of walks. Saved, scored and explained is the exact
     /// model.
     pub table: TableUse,
-    /// Points that walks of a feature are tabulated at; what lies between them is interpolated.
+    /// Points that walks of a feature are tabulated at; what lies between them is interpolated. 1: nothing is tabulated, sampled
+    /// walks say what is far.
     pub table_points: usize,
     /// Bytes a table may have; points, then bits, are fewer where it would have more.
     pub table_bytes: usize,
+    /// Walks sampled from each unit in each step, where a table has too few points to be trusted; 0: never, and no such table
+    /// is made. Twice as many where losses show that these are too few.
+    pub walks: usize,
 }
 
 impl Default for Engine {
@@ -331,6 +337,7 @@ impl Default for Engine {
             table: TableUse::default(),
             table_points: 9,
             table_bytes: 4 << 30,
+            walks: 4,
         }
     }
 }

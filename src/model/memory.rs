@@ -114,8 +114,14 @@ impl MemoryPlan {
         MemoryPlan { host, device: on_device }
     }
 
-    /// Beside all that a table of walks, on a device that copies it with sums of stretches of rows.
-    pub fn with_table<D: Device>(mut self, device: &D, plan: &TablePlan) -> Self {
+    /// Beside all that a table of walks, on a device that copies it with sums of stretches of rows; and X and F at the ends of
+    /// walks that correct it, of so many units.
+    pub fn with_table<D: Device>(mut self, device: &D, plan: &TablePlan, units: usize) -> Self {
+        let ends = units * plan.walks * plan.contents.steps() * plan.grid.features() * size_of::<f32>();
+        if ends > 0 {
+            self.host.push(("features at ends of walks", ends));
+            self.device.push(("responses at ends of walks", ends * (1 + usize::from(device.copies()))));
+        }
         if device.copies() {
             let block = BLOCK_HATS * plan.contents.steps() + 3 * plan.grid.features();
             let sums = size_of::<f32>() * (TABLE_STRETCHES * block + 5 * plan.width());

@@ -72,10 +72,17 @@ pub struct TableSummary {
     pub bytes: usize,
     /// Whether nothing was interpolated.
     pub exact: bool,
+    /// Walks of each unit that corrected it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub walks: usize,
     /// Of the best epoch, uncalibrated, as the table has it.
     pub validation_loss: Option<f64>,
     /// The same on the whole graph.
     pub exact_validation_loss: Option<f64>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl TableSummary {
@@ -91,8 +98,8 @@ impl TableSummary {
             [self.validation_loss, self.exact_validation_loss].map(|loss| loss.unwrap_or(f64::NAN));
         format!(
             "the table of walks has a validation loss of {tabulated:.4}, the exact model {exact:.4}; more points \
-             (engine.table_points, now {}) or engine.table = off bring them together",
-            self.points
+             (engine.table_points, now {}), more walks (engine.walks, now {}) or engine.table = off bring them together",
+            self.points, self.walks
         )
     }
 }

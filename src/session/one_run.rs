@@ -237,6 +237,7 @@ fn table_summary<D: Device<Real = f32>>(trainer: &mut Trainer<'_, D>) -> Result<
         bits: table.blocks().first().map_or(0, |block| block.cells.bits().count()),
         bytes: table.bytes(),
         exact: table.grid.is_exact(),
+        walks: trainer.table_walks(),
         validation_loss: losses.map(|losses| losses.tabulated),
         exact_validation_loss: losses.map(|losses| losses.exact),
     }))

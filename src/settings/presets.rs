@@ -1,8 +1,9 @@
-//! Presets: settings of a dataset, by two recipes.
+//! Presets: settings of a dataset, by recipes.
 //!
 //! `paper`: the paper's two hyperparameter tables, one embedded TOML file per dataset. `tuned`: what `harmonia tune` found by
-//! validation, laid over the paper's file, so that it states only what differs; a dataset without such a file has the
-//! paper's settings.
+//! validation, laid over the paper's file, so that it states only what differs. `fast`, of graphs too large to search on: the
+//! rate and schedule that arrive in the least time, in the same form. A dataset without a file of the recipe that was asked
+//! for has the other of the two, or else the paper's settings.
 
 use super::Layers;
 use harmonia_graph::error::{Error, Result, suggestion};
@@ -35,24 +36,39 @@ pub const TUNED: &[(&str, &str)] = presets!("tuned":
     "synthetic", "cora", "citeseer", "tolokers", "mutag", "proteins", "dd", "aids", "mutagenicity", "herg-karim",
 );
 
+/// (name, TOML text) of every preset that has a quick schedule: what differs from the one as published.
+pub const FAST: &[(&str, &str)] = presets!("fast": "ogbn-arxiv", "igb-small", "ogbn-products");
+
 /// Which settings a preset stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipe {
     /// As published.
     Paper,
-    /// Found by validation; as published where nobody has searched.
+    /// Found by validation.
     Tuned,
+    /// Quickly there, for large graphs.
+    Fast,
 }
 
 impl Recipe {
-    /// Both, the default first.
-    pub const ALL: [Recipe; 2] = [Recipe::Tuned, Recipe::Paper];
+    /// All, the default first.
+    pub const ALL: [Recipe; 3] = [Recipe::Tuned, Recipe::Fast, Recipe::Paper];
 
     /// As in `config.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Recipe::Paper => "paper",
             Recipe::Tuned => "tuned",
+            Recipe::Fast => "fast",
+        }
+    }
+
+    /// Recipes whose files are looked for, in this order; behind them as published.
+    fn sources(self) -> &'static [(Recipe, &'static [(&'static str, &'static str)])] {
+        match self {
+            Recipe::Paper => &[],
+            Recipe::Tuned => &[(Recipe::Tuned, TUNED), (Recipe::Fast, FAST)],
+            Recipe::Fast => &[(Recipe::Fast, FAST), (Recipe::Tuned, TUNED)],
         }
     }
 
@@ -68,7 +84,7 @@ impl Recipe {
             None => Err(Error::Config(format!(
                 "there is no recipe `{name}`{}; expected {}",
                 suggestion(name, names),
-                names.join(" or ")
+                names.join(", ")
             ))),
         }
     }
@@ -101,14 +117,13 @@ pub fn named(name: &str) -> Result<(&'static str, &'static str)> {
 pub fn lay(layers: &mut Layers, name: &str, recipe: Recipe) -> Result<Recipe> {
     let (name, paper) = named(name)?;
     layers.toml(paper, &format!("preset {name}"))?;
-    let tuned = TUNED.iter().find(|(known, _)| *known == name).filter(|_| recipe == Recipe::Tuned);
-    match tuned {
-        Some((_, text)) => {
-            layers.toml(text, &format!("preset {name}, tuned"))?;
-            Ok(Recipe::Tuned)
+    for (recipe, files) in recipe.sources() {
+        if let Some((_, text)) = files.iter().find(|(known, _)| *known == name) {
+            layers.toml(text, &format!("preset {name}, {}", recipe.name()))?;
+            return Ok(*recipe);
         }
-        None => Ok(Recipe::Paper),
     }
+    Ok(Recipe::Paper)
 }
 
 #[cfg(test)]
@@ -140,10 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_nobody_has_tuned_is_the_published_one() {
-        let untuned = PRESETS.iter().filter(|(name, _)| TUNED.iter().all(|(tuned, _)| tuned != name));
-        for (name, _) in untuned {
-            assert_eq!(by(name, Recipe::Tuned), (load(name), Recipe::Paper));
+    fn every_preset_has_one_recipe_beside_the_published_one_and_it_is_the_default() {
+        for (name, _) in PRESETS {
+            let is_fast = FAST.iter().any(|(fast, _)| fast == name);
+            assert_ne!(is_fast, TUNED.iter().any(|(tuned, _)| tuned == name), "{name}");
+            let (config, used) = by(name, Recipe::Tuned);
+            assert_eq!(used, if is_fast { Recipe::Fast } else { Recipe::Tuned });
+            assert_eq!(by(name, Recipe::Fast), (config, used));
+            assert_eq!(by(name, Recipe::Paper).1, Recipe::Paper);
+        }
+        for (name, text) in FAST {
+            let (config, paper) = (by(name, Recipe::Fast).0, load(name));
+            assert_eq!((&config.model, config.train.batch_size), (&paper.model, paper.train.batch_size), "{name}");
+            assert!(config.train.epochs < paper.train.epochs / 2, "{name}");
+            assert!(text.starts_with('#') && text.contains("harmonia-train"), "{name}");
         }
         assert_eq!(Recipe::named("").unwrap(), Recipe::Tuned);
         let error = Recipe::named("papr").unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use super::nodes::strip_columns;
 use crate::architecture::Layout;
-use crate::config::{Config, DropoutPlace, MOST_TABLE_POINTS, TableUse};
+use crate::config::{Config, DropoutPlace, MOST_TABLE_POINTS, MOST_WALKS, TableUse};
 use crate::plan::{DatasetSizes, Plan};
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
@@ -11,8 +11,10 @@ use harmonia_graph::walk_table::{CellBits, Contents, Grid};
 
 /// Bytes up to which cells are not rounded at all, and rows of test units come along.
 const SMALL: usize = 64 << 20;
-/// Fewest points that a budget leads to.
+/// Fewest points that a budget leads to where no walks correct what lies between them.
 const FEWEST_POINTS: usize = 5;
+/// Points that a budget leads to with walks, at last one: then walks alone say what is far.
+const CORRECTED_POINTS: [usize; 3] = [3, 2, 1];
 /// What training from a table that interpolates must save at least: bytes moved, a minute or so.
 const WORTH_IT: f64 = 1e12;
 
@@ -27,6 +29,8 @@ pub struct TablePlan {
     pub contents: Contents,
     /// Of a cell.
     pub bits: CellBits,
+    /// Walks of each unit and step that correct what the table interpolates; 0: none.
+    pub walks: usize,
 }
 
 /// What was decided, and why.
@@ -77,7 +81,7 @@ impl Tabulation {
         }
         let Some(chosen) = TablePlan::within(config, dataset, layout.architecture.hops) else {
             return walk(&format!(
-                "a table of this graph would have more than {} (engine.table_bytes)",
+                "a table of this graph would have more than {} (engine.table_bytes), and engine.walks = 0",
                 shown(config.engine.table_bytes as u64)
             ));
         };
@@ -100,12 +104,21 @@ impl TablePlan {
         TablePlan { bits, ..TablePlan::new(dataset, points, hops) }
     }
 
-    /// The finest table that the budget allows.
+    /// The finest table that the budget allows: fewer points, then bits, then points so few that walks have to correct them.
     fn within(config: &Config, dataset: &Dataset, hops: usize) -> Option<TablePlan> {
         let engine = config.engine;
-        let mut points = engine.table_points;
-        loop {
-            let plan = TablePlan::new(dataset, points, hops);
+        let halves = |&points: &usize| {
+            (points > FEWEST_POINTS).then(|| (points - (points - 1) / 2).max(FEWEST_POINTS).min(points - 1))
+        };
+        let plain = std::iter::successors(Some(engine.table_points), halves);
+        let corrected = CORRECTED_POINTS.into_iter().filter(|&points| points < engine.table_points);
+        let samples = engine.walks > 0 && dataset.level == Level::Node;
+        plain.chain(corrected.filter(|_| samples)).find_map(|points| {
+            let walks = if points == 1 || points < engine.table_points.min(FEWEST_POINTS) { engine.walks } else { 0 };
+            if points == 1 && walks == 0 {
+                return None;
+            }
+            let plan = TablePlan { walks, ..TablePlan::new(dataset, points, hops) };
             let bits = [CellBits::Float, CellBits::Sixteen, CellBits::Eight].into_iter().find(|&bits| {
                 let most = match bits {
                     CellBits::Float => SMALL.min(engine.table_bytes),
@@ -116,12 +129,8 @@ impl TablePlan {
                 };
                 plan.bytes_by(bits) <= most
             });
-            match bits {
-                Some(bits) => return Some(TablePlan { bits, ..plan }),
-                None if points <= FEWEST_POINTS => return None,
-                None => points = (points - (points - 1) / 2).max(FEWEST_POINTS).min(points - 1),
-            }
-        }
+            bits.map(|bits| TablePlan { bits, ..plan })
+        })
     }
 
     /// Rows for all units of the split where they take little room, else for those that train and validate.
@@ -140,36 +149,40 @@ impl TablePlan {
             Contents { hops, level: dataset.level, units, sizes }
         };
         let all = contents(sorted(&[&split.train, &split.valid, &split.test]));
-        let plan = TablePlan { points, grid, contents: all, bits: CellBits::Float };
+        let plan = TablePlan { points, grid, contents: all, bits: CellBits::Float, walks: 0 };
         if plan.bytes_by(CellBits::Float) <= SMALL {
             return plan;
         }
         TablePlan { contents: contents(sorted(&[&split.train, &split.valid])), ..plan }
     }
 
-    /// The same table with twice as many points between the ends, where the settings allow one.
-    pub fn finer(&self, config: &Config, dataset: &Dataset) -> Option<TablePlan> {
-        let points = 2 * self.points - 1;
-        if self.grid.is_exact() || points > MOST_TABLE_POINTS {
+    /// What comes nearer to the truth, where the settings allow it: twice as many points between the ends, walks that correct what
+    /// lies between them, or twice as many of these.
+    pub fn better(&self, config: &Config, dataset: &Dataset) -> Option<TablePlan> {
+        if self.grid.is_exact() {
             return None;
         }
-        let plan = self.with_points(dataset, points);
-        (plan.bytes() <= config.engine.table_bytes).then_some(plan)
+        if self.walks > 0 {
+            let walks = 2 * self.walks;
+            return (walks <= MOST_WALKS).then(|| TablePlan { walks, ..self.clone() });
+        }
+        let points = 2 * self.points - 1;
+        let finer = (points <= MOST_TABLE_POINTS).then(|| self.with_points(dataset, points));
+        let walks = config.engine.walks;
+        let corrected = || (walks > 0 && dataset.level == Level::Node).then(|| TablePlan { walks, ..self.clone() });
+        finer.filter(|finer| finer.bytes() <= config.engine.table_bytes).or_else(corrected)
     }
 
     /// The same table with another number of points.
     pub fn with_points(&self, dataset: &Dataset, points: usize) -> TablePlan {
-        TablePlan {
-            points,
-            grid: Grid::of(&dataset.features, points),
-            contents: self.contents.clone(),
-            bits: self.bits,
-        }
+        TablePlan { points, grid: Grid::of(&dataset.features, points), ..self.clone() }
     }
 
     /// Bytes that an epoch of training reads, beside what all ways read.
     pub fn epoch_bytes(&self, dataset: &Dataset) -> f64 {
-        let row = (self.width() * self.bits.bytes()) as f64;
+        // X and F of the ends of walks and their gradients, each read and written.
+        let ends = self.walks * self.contents.steps() * self.grid.features() * 6 * size_of::<f32>();
+        let row = (self.width() * self.bits.bytes() + ends) as f64;
         row * (2.0 * dataset.split.train.len() as f64 + dataset.split.valid.len() as f64)
     }
 

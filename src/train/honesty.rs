@@ -1,4 +1,4 @@
-//! Whether a table of walks says the truth, and a finer one where it does not.
+//! Whether a table of walks says the truth, and a finer one, or more walks to correct it, where it does not.
 //!
 //! What a table says of the validation units is held against the whole graph now and then, so seldom that it costs an eighth of
 //! the time at most. Deterministic: when, and what follows, depends on sizes and numbers alone, so that a run that is
@@ -18,7 +18,7 @@ pub const MOST_OFF: f64 = 0.01;
 /// A look at the whole graph is taken once epochs from the table have cost so many times as much.
 const PATIENCE: f64 = 8.0;
 
-/// Looks at the whole graph where it is time to, and goes over to a finer table where the one in use is off by more than
+/// Looks at the whole graph where it is time to, and goes over to what comes nearer where the table in use is off by more than
 /// [`MOST_OFF`]. What was done, for people.
 ///
 /// # Errors
@@ -42,9 +42,14 @@ pub fn look<D: Device<Real = f32>>(
         "epoch {epochs}: validation loss {:.4} by the table of {} points, {:.4} on the whole graph",
         losses.tabulated, plan.points, losses.exact
     );
-    let Some(finer) = plan.finer(config, &run.dataset) else { return Ok(Some(off)) };
-    trainer.replace_table(tables.table(&run.dataset, config.walk, &finer, watch)?, finer.points);
-    Ok(Some(format!("{off}; going on with {} points", finer.points)))
+    let Some(better) = plan.better(config, &run.dataset) else { return Ok(Some(off)) };
+    trainer.replace_table(tables.table(&run.dataset, config.walk, &better, watch)?, &better);
+    let what = match better.walks {
+        0 => format!("{} points", better.points),
+        1 => "a walk of each node to correct them".into(),
+        walks => format!("{walks} walks of each node to correct them"),
+    };
+    Ok(Some(format!("{off}; going on with {what}")))
 }
 
 /// The table of a run that had gone over to a finer one before it was interrupted.
@@ -58,10 +63,11 @@ pub fn restore<D: Device<Real = f32>>(
     tables: &Tables,
     watch: &Watch<'_>,
 ) -> Result<()> {
-    let (Some(points), Some(plan)) = (trainer.progress().table_points, run.tabulation.plan()) else { return Ok(()) };
+    let Some(plan) = run.tabulation.plan() else { return Ok(()) };
+    let (points, walks) = in_use(trainer, plan);
     if points != plan.points {
-        let plan = plan.with_points(&run.dataset, points);
-        trainer.replace_table(tables.table(&run.dataset, config.walk, &plan, watch)?, points);
+        let plan = TablePlan { walks, ..plan.with_points(&run.dataset, points) };
+        trainer.replace_table(tables.table(&run.dataset, config.walk, &plan, watch)?, &plan);
     }
     Ok(())
 }
@@ -69,8 +75,14 @@ pub fn restore<D: Device<Real = f32>>(
 /// The plan of the table in use.
 fn current<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared) -> Option<TablePlan> {
     let (plan, table) = (run.tabulation.plan()?, trainer.table()?);
-    let points = trainer.progress().table_points.unwrap_or(plan.points);
-    Some(TablePlan { points, grid: table.grid.clone(), ..plan.clone() })
+    let (points, walks) = in_use(trainer, plan);
+    Some(TablePlan { points, walks, grid: table.grid.clone(), ..plan.clone() })
+}
+
+/// Points and walks, which may be more than planned.
+fn in_use<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, plan: &TablePlan) -> (usize, usize) {
+    let progress = trainer.progress();
+    (progress.table_points.unwrap_or(plan.points), progress.table_walks.unwrap_or(plan.walks))
 }
 
 /// Epochs between looks.

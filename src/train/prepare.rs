@@ -142,7 +142,10 @@ impl Prepared {
     pub fn memory<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> MemoryPlan {
         let memory = MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config);
         match self.tabulation.plan() {
-            Some(plan) => memory.with_table(device, plan),
+            Some(plan) => {
+                let (train, size) = (self.dataset.split.train.len(), config.train.batch_size);
+                memory.with_table(device, plan, if size == 0 { train } else { size.min(train) })
+            }
             None => memory,
         }
     }

@@ -63,6 +63,14 @@ pub fn check<D: Device<Real = f32>>(device: &D, recipe: &Recipe, dropout: Option
     }
 }
 
+/// A table of walks, and what is done with it.
+struct Tabled {
+    bits: CellBits,
+    points: usize,
+    dropped: f64,
+    walks: usize,
+}
+
 impl<D: Device<Real = f32>> Parity<'_, D> {
     fn run(&self, dropout: Option<&Dropout>, states: f64) {
         let problem = self.recipe.problem();
@@ -84,8 +92,14 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             self.propagation(&problem, scored, &hop_weights, states);
         }
         self.readout_and_loss(&problem, &parameters);
-        for (bits, dropped) in [(CellBits::Eight, 0.0), (CellBits::Sixteen, 0.3), (CellBits::Float, 0.0)] {
-            self.table(&problem, bits, dropped, &parameters, &routing, &hop_weights);
+        for (bits, points, dropped, walks) in [
+            (CellBits::Eight, 5, 0.0, 0),
+            (CellBits::Sixteen, 5, 0.3, 2),
+            (CellBits::Float, 5, 0.0, 0),
+            (CellBits::Float, 1, 0.0, 3),
+        ] {
+            let table = Tabled { bits, points, dropped, walks };
+            self.table(&problem, table, &parameters, &routing, &hop_weights);
         }
         self.update(layout);
     }
@@ -208,25 +222,26 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         self.same_matrix("d_state", &state.0, &state.1, TOLERANCE);
     }
 
-    /// States from a table of walks and back, and masks that leave the points of its grid alone.
+    /// States from a table of walks, corrected by sampled ones, and back, and masks that leave the points of its grid alone.
     fn table(
         &self,
         problem: &Problem,
-        bits: CellBits,
-        dropped: f64,
+        Tabled { bits, points, dropped, walks }: Tabled,
         parameters: &Both<D::Buffer, Vec<f64>>,
         routing: &Both<Routing<D>, Routing<Cpu<f64>>>,
         hop_weights: &Both<D::Buffer, Vec<f64>>,
     ) {
         let (device, oracle, layout) = (self.device, &self.oracle, &problem.layout);
         let a = &layout.architecture;
-        let planned = TablePlan::with(&problem.dataset, a.hops, 5, bits);
+        let planned = TablePlan::with(&problem.dataset, a.hops, points, bits);
         let table = Builder::new(&problem.dataset, problem.recipe.walk, &planned).table(&Watch::silent()).unwrap();
-        let batches = Batches::tabled(&problem.dataset, Arc::new(table), dropped);
-        let batch = batches.for_loss(problem.objective(), None).holding(&problem.dataset.split.train);
+        let walking = Batches::new(&problem.dataset, problem.recipe.walk);
+        let batches = Batches::tabled(&problem.dataset, Arc::new(table), dropped).walking_as(&walking, walks);
+        let batches = batches.for_loss(problem.objective(), None);
+        let batch = batches.drawn(&problem.dataset.split.train, Stream::new(problem.recipe.seed, Purpose::Walks, 1));
         let plan = Plan { monb: Monb::Knots, space: Space::Table, sparse: false };
         let inputs = (device.inputs(&batch, plan).unwrap(), oracle.inputs(&batch, plan).unwrap());
-        let what = |op: &str| format!("{op}, {bits:?}, dropped {dropped}");
+        let what = |op: &str| format!("{op}, {bits:?}, dropped {dropped}, {walks} walks");
 
         let mut responses = self.random_rows(batch.nodes(), a.features);
         let mut state = self.random_rows(batch.rows(), a.features);

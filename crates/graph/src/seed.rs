@@ -47,6 +47,8 @@ pub enum Purpose {
     Removal = 18,
     /// Signs of the random combinations that walk lengths are compared by.
     HopBasis = 19,
+    /// Walks that correct a coarse table; the step is the optimizer step, the largest number that of validation.
+    Walks = 20,
 }
 
 /// A random stream: index it, or draw from it in order with [`Stream::rng`].

@@ -161,7 +161,18 @@ impl<T: Real> CpuInputs<T> {
         }
     }
 
-    /// Rows of X whose inputs may be dropped one by one; those behind them are points of a grid.
+    /// X of a batch that holds every entry as f32, rows x d.
+    ///
+    /// # Errors
+    /// It holds X otherwise: not one from a table.
+    pub fn dense_features(&self) -> Result<&[f32]> {
+        match &self.features {
+            InputFeatures::Dense(x) => Ok(x),
+            _ => Err(Error::Device("the features of a batch from a table of walks are dense".into())),
+        }
+    }
+
+    /// Rows of X whose inputs may be dropped one by one; those behind them are points of a grid and ends of walks.
     pub fn maskable(&self) -> usize {
         match &self.reach {
             CpuReach::Table(table, _) => table.own(),

@@ -23,6 +23,7 @@ mod propagate;
 mod readout;
 mod route;
 mod table;
+mod table_walks;
 mod walk;
 
 use super::ops::each_op;

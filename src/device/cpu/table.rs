@@ -6,10 +6,11 @@
 //!           dtheta[t,k] = N f_0 + sum_q S[t,q] delta_q, df_q = sum_t theta_tk S[t,q], df_0 = sum_t theta_tk (N - sum_q S[t,q]);
 //!           a unit's own response gets theta_0k dH[i,k], and dtheta[0,k] their products with F.
 //! Rows of graphs have no response of their own, and columns for t = 0. Where inputs are dropped, f_q stands for
-//! (1 - p) f_q + p f(0), see [`crate::batch::TableRows`]. Every cell is read once forward and once backward, in order; sums over
+//! (1 - p) f_q + p f(0), see [`crate::batch::TableRows`]. What sampled walks add is in [`super::table_walks`]. Every cell is read once forward and once backward, in order; sums over
 //! rows are taken in stretches that depend on sizes only.
 
 use super::panels::Panels;
+use super::table_walks::Walks;
 use super::{Cpu, CpuInputs, Ops};
 use crate::real::Real;
 use harmonia_graph::dataset::Level;
@@ -19,9 +20,9 @@ use harmonia_graph::walk_table::{Block, Cells, WalkTable};
 use rayon::prelude::*;
 
 /// Rows of a task.
-const ROWS: usize = 64;
+pub(super) const ROWS: usize = 64;
 /// Stretches that sums over rows are cut into, at most.
-const JOBS: usize = 16;
+pub(super) const JOBS: usize = 16;
 /// Columns summed side by side.
 const LANES: usize = 16;
 
@@ -77,6 +78,8 @@ struct Tabulated<'a, T> {
     rows: &'a [u32],
     sizes: &'a [T],
     own: usize,
+    /// Rows of F before the ends of walks.
+    first_end: usize,
     dropped: T,
     d: usize,
 }
@@ -85,7 +88,8 @@ impl<'a, T: Real> Tabulated<'a, T> {
     fn of(inputs: &'a CpuInputs<T>, d: usize) -> Result<Self> {
         let (table, sizes) = inputs.table()?;
         let dropped = T::from_f64(table.dropped);
-        Ok(Tabulated { table: &table.table, rows: &table.rows, sizes, own: table.own(), dropped, d })
+        let (own, first_end) = (table.own(), table.first_end());
+        Ok(Tabulated { table: &table.table, rows: &table.rows, sizes, own, first_end, dropped, d })
     }
 
     fn has_own(&self) -> bool {
@@ -174,7 +178,16 @@ pub fn forward<T: Ops>(
             },
         );
     });
+    if let Some(walks) = walks(inputs, d)? {
+        walks.forward(state.as_rows_mut()?, responses, theta);
+    }
     Ok(())
+}
+
+/// What sampled walks add, where the batch has some.
+fn walks<T: Real>(inputs: &CpuInputs<T>, d: usize) -> Result<Option<Walks<'_>>> {
+    let (table, _) = inputs.table()?;
+    Ok(Walks::of(table, inputs.dense_features()?, d))
 }
 
 /// dF = ..., dtheta = ...
@@ -191,10 +204,12 @@ pub fn backward<T: Ops>(
     let d_state = state.as_rows()?;
     let responses = responses.as_rows_mut()?;
     let sums = Sums::over_rows(&tabulated, responses, d_state);
+    // These read F, which is gone afterwards.
+    let walked = walks(inputs, d)?.map(|walks| walks.backward(responses, d_state, theta));
     let Tabulated { table, own, dropped, .. } = tabulated;
     let (grid, first, steps) = (&table.grid, table.contents.first_hop(), table.contents.steps());
     let real = T::from_f64;
-    let mut d_points = vec![0.0; (responses.len() / d.max(1) - own) * d];
+    let mut d_points = vec![0.0; (tabulated.first_end - own) * d];
     let mut columns = sums.columns.iter();
     for (block, k) in table.blocks().iter().flat_map(|block| block.features.clone().map(move |k| (block, k))) {
         let zero = tabulated.point(responses, k, 0).widen();
@@ -231,6 +246,12 @@ pub fn backward<T: Ops>(
                 *zero += dropped.widen() * *value;
                 *value *= 1.0 - dropped.widen();
             }
+        }
+    }
+    if let Some(walked) = walked {
+        d_points.iter_mut().zip(&walked.points).for_each(|(to, value)| *to += value);
+        for (to, &value) in d_theta[first * d..].iter_mut().zip(&walked.hop_weights) {
+            *to += real(value);
         }
     }
     points.iter_mut().zip(&d_points).for_each(|(to, &value)| *to = real(value));

@@ -975,6 +975,64 @@ const _: () = {
     ["Size of TableOwn"][::core::mem::size_of::<TableOwn>() - 40usize];
     ["Alignment of TableOwn"][::core::mem::align_of::<TableOwn>() - 8usize];
 };
+/// table_walks.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableWalks {
+    /// rows x d: H, added to; not read by the sums
+    pub state: *mut f32,
+    /// stretches x (steps + most) x d, of the sums
+    pub partial: *mut f32,
+    /// rows x walks x steps x d: F at the ends of walks; the sums leave dF there
+    pub responses: *mut f32,
+    /// the same of X
+    pub ends: *const f32,
+    /// most x d: responses at the points of the grid
+    pub points: *const f32,
+    /// most x d: X there
+    pub grid: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// rows x d: dH, of the sums
+    pub d_state: *const f32,
+    /// d + 1: first column of each feature
+    pub column_ptr: *const u32,
+    pub row_count: u64,
+    /// rows of a stretch, of the sums
+    pub stretch: u64,
+    pub features: u32,
+    /// R
+    pub walks: u32,
+    /// T - 1
+    pub steps: u32,
+    /// points of the feature that has most
+    pub most: u32,
+    /// (1 - p) / R
+    pub share: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableWalks"][::core::mem::size_of::<TableWalks>() - 112usize];
+    ["Alignment of TableWalks"][::core::mem::align_of::<TableWalks>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct TableWalksFinish {
+    /// T x d, added to
+    pub d_hop_weights: *mut f32,
+    /// most x d: gradients at points, added to
+    pub points: *mut f32,
+    /// (steps + most) x d
+    pub sums: *const f32,
+    pub features: u32,
+    pub steps: u32,
+    pub most: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of TableWalksFinish"][::core::mem::size_of::<TableWalksFinish>() - 40usize];
+    ["Alignment of TableWalksFinish"][::core::mem::align_of::<TableWalksFinish>() - 8usize];
+};
 /// reduce.cu
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -53,7 +53,7 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 22] = [
+const LINEAR: [&str; 25] = [
     "adam",
     "graph_sum_backward",
     "graph_sum_forward",
@@ -74,6 +74,9 @@ const LINEAR: [&str; 22] = [
     "table_finish",
     "table_own",
     "table_row_sums",
+    "table_walks_finish",
+    "table_walks_forward",
+    "table_walks_sums",
     "table_weights",
     "total",
 ];

@@ -22,6 +22,7 @@ mod reduce;
 mod route;
 mod sparse;
 mod table;
+mod table_walks;
 pub mod traffic;
 mod walk;
 

@@ -13,9 +13,9 @@ use std::ptr::null;
 use std::sync::{Arc, PoisonError, Weak};
 
 /// Rows of a stretch whose sums are taken one after the other, at least.
-const STRETCH: u64 = 64;
+pub(super) const STRETCH: u64 = 64;
 /// Stretches, at most.
-const STRETCHES: u64 = 512;
+pub(super) const STRETCHES: u64 = 512;
 /// Shared memory for the weights of a block of features; wider ones stay in global memory.
 pub(super) const WEIGHT_BYTES: usize = 32 << 10;
 
@@ -32,7 +32,7 @@ pub(super) struct DeviceTable<V: Driver> {
     /// columns x 2.
     scales: Buffer<V, f32>,
     /// First column of each feature, and the end.
-    column_ptr: Buffer<V, u32>,
+    pub(super) column_ptr: Buffer<V, u32>,
     /// Feature of each column.
     column_feature: Buffer<V, u32>,
     columns: usize,
@@ -55,7 +55,7 @@ enum DeviceCells<V: Driver> {
 /// Rows of a table that a batch is made of.
 pub(super) struct DeviceTableRows<V: Driver> {
     table: Arc<DeviceTable<V>>,
-    host: TableRows,
+    pub(super) host: TableRows,
     rows: Buffer<V, u32>,
     sizes: Option<Buffer<V, f32>>,
 }
@@ -64,6 +64,11 @@ impl<V: Driver> DeviceTableRows<V> {
     /// Rows of X that masks of inputs apply to.
     pub(super) fn own(&self) -> usize {
         self.host.own()
+    }
+
+    /// The table on the device.
+    pub(super) fn table(&self) -> &DeviceTable<V> {
+        &self.table
     }
 }
 
@@ -194,7 +199,7 @@ impl<V: Driver> Launcher<V> {
             // of rows (`WalkTable::row_of`), a block has `width` cells in each.
             unsafe { self.run(FORWARD[kind], grid, &arguments)? };
         }
-        Ok(())
+        self.table_walks_forward(state, responses, hop_weights, inputs, rows)
     }
 
     pub(super) fn table_backward(
@@ -252,6 +257,7 @@ impl<V: Driver> Launcher<V> {
             self.run("table_row_sums", grid, &arguments)?;
             self.sum_columns(self.at_mut(&mut row_sums, 0), self.at(&partial, 0), parts, 3 * d, false)?;
         }
+        let walked = self.table_walks_sums(responses, state, hop_weights, inputs, rows)?;
         let arguments = abi::TableFinish {
             points: self.at_mut(&mut responses.values, rows.own() * d),
             d_hop_weights: self.at_mut(d_hop_weights, 0),
@@ -268,6 +274,9 @@ impl<V: Driver> Launcher<V> {
         };
         // SAFETY: as `table_weights`; every thread has a column of the points to itself.
         unsafe { self.run("table_finish", Grid::flat(d), &arguments)? };
+        if let Some(sums) = walked {
+            self.table_walks_finish(responses, d_hop_weights, &sums, rows)?;
+        }
         if rows.own() == 0 {
             return Ok(());
         }
@@ -292,9 +301,8 @@ fn check<'a, V: Driver>(
     let DeviceReach::Table(rows) = &inputs.reach else {
         return Err(Error::Device("this batch was not made from a table of walks".into()));
     };
-    let points = rows.host.table.grid.most() + usize::from(rows.host.dropped > 0.0);
     let fits = state.rows == rows.rows.len()
-        && responses.rows == rows.own() + points
+        && responses.rows == rows.host.first_end() + rows.host.ends()
         && [state.cols, responses.cols] == [rows.host.table.grid.features(); 2];
     if fits { Ok(rows) } else { Err(Error::Device("matrices of another batch".into())) }
 }

@@ -1,6 +1,6 @@
 //! What a trainer says about its model: scores of units, and what every feature adds to their logits.
 
-use super::{Tabled, Trainer, Way};
+use super::{Trainer, Way};
 use crate::batch::Batches;
 use crate::device::Device;
 use crate::loss::{Calibration, Reliability, Scored, Scores, only_class};
@@ -8,9 +8,7 @@ use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
 use crate::train::batching::portions;
 use harmonia_graph::error::Result;
-use harmonia_graph::walk_table::WalkTable;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// How good the best model is on some units.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,19 +127,6 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         Ok(tabulated.zip(exact).map(|(tabulated, exact)| TableLosses { tabulated, exact }))
     }
 
-    /// Reads another table from here on, for which `points` were asked for.
-    pub fn replace_table(&mut self, table: Arc<WalkTable>, points: usize) {
-        (self.train, self.valid) = (None, None);
-        self.progress.table_points = Some(points);
-        let Way { plan, batches } = &self.exact;
-        self.tabled = Some(Tabled::new(batches.dataset, table, self.config, *plan, batches));
-    }
-
-    /// The table that steps read.
-    pub fn table(&self) -> Option<&Arc<WalkTable>> {
-        self.tabled.as_ref().map(|tabled| &tabled.table)
-    }
-
     /// Outputs of the best model for any units, units x L.
     fn unit_logits(&mut self, units: &[u32]) -> Result<Vec<f32>> {
         let parameters = self.device.upload(&self.calibrated_best())?;
@@ -236,7 +221,9 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         if units.is_empty() {
             return Ok(Scores::undefined(self.objective));
         }
-        if self.validation().batches.shares_nodes() {
+        if self.validation().batches.draws() {
+            self.drawn_logits(parameters)?;
+        } else if self.validation().batches.shares_nodes() {
             let mut resident = self.take_train()?;
             resident.unit_logits(&mut self.logits, parameters, units, true)?;
             self.train = Some(resident);

@@ -4,6 +4,7 @@
 //! bits as one that never stopped.
 
 mod evaluation;
+mod tabled;
 
 pub use evaluation::{Evaluation, TableLosses, Which};
 
@@ -18,15 +19,14 @@ use crate::config::{Config, Optimizer};
 use crate::device::{AdamStep, Device, Dropout};
 use crate::loss::{Calibration, Objective, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, initial_parameters};
-use crate::plan::{Plan, Space};
+use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use harmonia_graph::seed::{Purpose, Stream};
-use harmonia_graph::walk_table::WalkTable;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use std::sync::Arc;
+use tabled::Tabled;
 
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,9 @@ pub struct Progress {
     /// Points of the table that steps read, where more turned out to be needed than planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table_points: Option<usize>,
+    /// Walks that correct it, where more turned out to be needed than planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_walks: Option<usize>,
 }
 
 /// Everything needed to go on: host copies, in the layout's order.
@@ -104,13 +107,6 @@ impl State {
 struct Way<'a> {
     plan: Plan,
     batches: Batches<'a>,
-}
-
-/// Steps from a table: inputs are dropped while training alone.
-struct Tabled<'a> {
-    table: Arc<WalkTable>,
-    train: Way<'a>,
-    valid: Way<'a>,
 }
 
 /// A model under way, on a device: parameters, moments, and batches that stay resident between steps.
@@ -170,13 +166,16 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             batches = batches.merged();
         }
         let batches = batches.for_loss(objective, target_scaling.clone());
-        let tabled = table.map(|table| Tabled::new(dataset, table, config, plan, &batches));
+        let planned = run.tabulation.plan().map_or(0, |plan| plan.walks);
+        let walks = state.progress.table_walks.unwrap_or(planned);
+        let exact = Way { plan, batches };
+        let tabled = table.map(|table| Tabled::new(&exact, table, walks, config));
         Ok(Trainer {
             device,
             layout,
             config,
             seed,
-            exact: Way { plan, batches },
+            exact,
             tabled,
             calibration: None,
             objective,
@@ -349,7 +348,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             None => {
                 let first = self.epoch_batches(0).into_iter().next().unwrap_or_default();
                 let Way { plan, batches } = self.training();
-                Resident::new(self.device, self.layout, *plan, batches.holding(&first))
+                Resident::new(self.device, self.layout, *plan, batches.drawn(&first, self.walk_stream()))
             }
         }
     }
@@ -377,12 +376,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         self.scored = None;
         self.draw()?;
         let mut resident = self.take_train()?;
-        if batches > 1 {
+        if batches > 1 || self.training().batches.draws() {
             let batches = &self.training().batches;
             if batches.shares_nodes() {
                 resident.retarget(batches.whole(units))?;
             } else {
-                resident = resident.replaced(batches.holding(units))?;
+                resident = resident.replaced(batches.drawn(units, self.walk_stream()))?;
             }
         }
         resident.pass.ops().clear(&mut self.gradient)?;
@@ -424,18 +423,6 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let active = rate > 0.0 && place != DropoutPlace::None;
         self.randomness.dropout = active.then(|| Dropout { place, rate, stream: stream(Purpose::Dropout) });
         Ok(())
-    }
-}
-
-impl<'a> Tabled<'a> {
-    fn new(dataset: &'a Dataset, table: Arc<WalkTable>, config: &Config, exact: Plan, like: &Batches<'a>) -> Self {
-        let train = &config.train;
-        let dropped = if train.dropout_place == DropoutPlace::Input { train.dropout } else { 0.0 };
-        let way = |dropped| Way {
-            plan: Plan { space: Space::Table, sparse: false, ..exact },
-            batches: Batches::tabled(dataset, Arc::clone(&table), dropped).for_the_loss_of(like),
-        };
-        Tabled { train: way(dropped), valid: way(0.0), table }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Graphs: compressed sparse rows ([`Csr`]), the adjacency a user gives ([`Graph`]), the random walk the model runs
-//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]) and see along it ([`Neighbourhood`]), orders of nodes that
+//! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]) and see along it ([`Neighbourhood`]), walks drawn one by one
+//! ([`sampled_walks`]), orders of nodes that
 //! are kind to caches ([`Reorder`]) and train/validation/test splits ([`Split`]).
 
 mod adjacency;
@@ -8,6 +9,7 @@ mod csr;
 mod neighbourhood;
 mod node_weights;
 mod reorder;
+mod sampled;
 mod splits;
 mod transition;
 
@@ -18,6 +20,7 @@ pub use neighbourhood::{Neighbourhood, RowSet};
 pub use node_weights::NodeWeights;
 pub use reorder::Reorder;
 pub use reorder::{places, renumbered_offsets, renumbered_rows};
+pub use sampled::sampled_walks;
 pub use splits::Split;
 pub use transition::walk_row;
 pub use transition::{Transition, Walk};

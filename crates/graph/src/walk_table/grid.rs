@@ -2,8 +2,8 @@
 //!
 //! A feature with few values has a point at each of them: every function of it is then known from its points. Others have
 //! points between their least and largest value, close where values are: with quantiles z_j of the feature, steps of
-//! equal size in the cumulated (z_j - z_{j-1})^(2/3), no gap counting for more than one step. Invariant: the points of a feature increase strictly, and no value
-//! lies outside them.
+//! equal size in the cumulated (z_j - z_{j-1})^(2/3), no gap counting for more than one step. Where one point is asked for it is the
+//! median. Invariant: the points of a feature increase strictly, and no value lies outside two or more of them.
 
 use crate::dataset::{Features, Values};
 use crate::error::{Error, Result};
@@ -28,15 +28,15 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// At most `most` points, at least 2, for each column of X, which must be finite.
+    /// At most `most` points, at least 1, for each column of X, which must be finite.
     pub fn of(features: &Features, most: usize) -> Grid {
-        let sets = value_sets(features, most.max(2));
+        let sets = value_sets(features, most.max(1));
         let exact = sets.iter().all(|set| matches!(set, ValueSet::Few(_)));
         let sample = if exact { Sample { cols: features.cols, values: Vec::new() } } else { Sample::of(features) };
         let columns: Vec<Vec<f32>> = (sets.into_par_iter().enumerate())
             .map(|(k, values)| match values {
                 ValueSet::Few(values) => values,
-                ValueSet::Many { least, largest } => placed(sample.column(k), least, largest, most.max(2)),
+                ValueSet::Many { least, largest } => placed(sample.column(k), least, largest, most.max(1)),
             })
             .collect();
         let mut ptr = vec![0];
@@ -217,6 +217,9 @@ impl Sample {
 fn placed(mut values: Vec<f32>, least: f32, largest: f32, most: usize) -> Vec<f32> {
     values.sort_unstable_by(f32::total_cmp);
     let last = values.len() - 1;
+    if most == 1 {
+        return vec![values[last / 2]];
+    }
     let mut quantiles: Vec<f64> =
         (0..=QUANTILES).map(|j| f64::from(values[(j as u64 * last as u64 / QUANTILES as u64) as usize])).collect();
     (quantiles[0], quantiles[QUANTILES]) = (f64::from(least), f64::from(largest));
@@ -261,6 +264,10 @@ mod tests {
         assert!(wide.iter().filter(|&&point| point <= 1.0).count() >= 4, "{wide:?}");
         assert_eq!(grid.stored_of(0..3), 2 + 8);
         assert!(!grid.is_exact() && Grid::of(&features.columns(&[0, 2]), 9).is_exact());
+        let medians = Grid::of(&features, 1);
+        assert_eq!((medians.most(), medians.points(0), medians.points(2)), (1, &[1.0][..], &[5.0][..]));
+        assert_eq!((medians.stored_of(0..3), medians.place(1, 1e6)), (0, (0, 0.0)));
+        assert!(!medians.is_exact());
     }
 
     #[test]

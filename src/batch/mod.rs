@@ -3,12 +3,14 @@
 //! A batch is the whole dataset (one graph, full-graph training) or some of its graphs, concatenated. Either way the
 //! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
 
+mod tabled;
+
+pub use tabled::TableRows;
+
 use crate::loss::{Objective, TargetScaling, Targets};
 use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::graph::{Neighbourhood, NodeWeights, Transition, Walk};
-use harmonia_graph::walk_table::WalkTable;
-use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,29 +24,6 @@ pub enum Reach {
     Weights(Arc<NodeWeights>),
     /// By a table of walks: no node but the units themselves is looked at.
     Table(TableRows),
-}
-
-/// The rows of a table that a batch is made of. X of the batch is X of its units (none of graphs), then the points of the grid,
-/// then, where inputs are dropped, a row of zeros.
-#[derive(Clone, Debug)]
-pub struct TableRows {
-    /// The table.
-    pub table: Arc<WalkTable>,
-    /// Row of each row of the logits.
-    pub rows: Vec<u32>,
-    /// Probability that inputs are dropped, in [0, 1). The nodes at the end of walks are many: what counts of their masks is
-    /// the mean, (1 - p) f(x / (1 - p)) + p f(0), so the points of X are divided by 1 - p.
-    pub dropped: f64,
-}
-
-impl TableRows {
-    /// Rows of X that are units: only to these masks of inputs apply.
-    pub fn own(&self) -> usize {
-        match self.table.contents.level {
-            Level::Node => self.rows.len(),
-            Level::Graph => 0,
-        }
-    }
 }
 
 /// One step's worth of data.
@@ -116,14 +95,11 @@ pub struct Batches<'a> {
     reach: Reach,
     objective: Objective,
     scaling: Option<TargetScaling>,
+    /// What walks are drawn from that correct a table.
+    sampled: Option<Arc<Transition>>,
 }
 
 impl<'a> Batches<'a> {
-    /// Batches from a table, which has a row for every unit that is asked for; inputs are `dropped` with a probability.
-    pub fn tabled(dataset: &'a Dataset, table: Arc<WalkTable>, dropped: f64) -> Self {
-        Batches::with(dataset, Reach::Table(TableRows { table, rows: Vec::new(), dropped }))
-    }
-
     /// Whether all batches are on the same nodes and differ by their targets alone.
     pub fn shares_nodes(&self) -> bool {
         self.dataset.graphs() == 1 && !matches!(self.reach, Reach::Table(_))
@@ -156,6 +132,7 @@ impl<'a> Batches<'a> {
             reach,
             objective: Objective::of(&dataset.labels),
             scaling: None,
+            sampled: None,
         }
     }
 
@@ -187,6 +164,11 @@ impl<'a> Batches<'a> {
         }
     }
 
+    /// How nodes reach logits.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
     /// For another loss than the labels suggest, and numbers standardised.
     pub fn for_loss(self, objective: Objective, scaling: Option<TargetScaling>) -> Self {
         Batches { objective, scaling, ..self }
@@ -205,8 +187,8 @@ impl<'a> Batches<'a> {
 
     /// The graphs that hold `units` (in order of first appearance), with `units` as targets.
     pub fn holding(&self, units: &[u32]) -> Batch {
-        if let Reach::Table(TableRows { table, dropped, .. }) = &self.reach {
-            return self.tabulated(table, *dropped, units);
+        if let Reach::Table(rows) = &self.reach {
+            return self.tabulated(rows, units, None);
         }
         if self.dataset.graphs() == 1 {
             return self.whole(units);
@@ -234,31 +216,6 @@ impl<'a> Batches<'a> {
         };
         let features = Arc::new(self.features.rows(&ranges));
         self.batch(reach, features, graph_ptr, targets)
-    }
-
-    /// A row per unit. Units that the table does not have are left out: whoever made it had them all in view.
-    fn tabulated(&self, table: &Arc<WalkTable>, dropped: f64, units: &[u32]) -> Batch {
-        let held = |&unit: &u32| Some((unit, table.row_of(unit)?));
-        let (units, rows): (Vec<u32>, Vec<u32>) = units.iter().filter_map(held).unzip();
-        let reach = TableRows { table: Arc::clone(table), rows, dropped };
-        let (own, d, points) = (reach.own(), self.features.cols, table.grid.most());
-        let mut values = vec![0f32; (own + points + usize::from(dropped > 0.0)) * d];
-        let (own_rows, grid) = values.split_at_mut(own * d);
-        own_rows.par_chunks_mut(d.max(1)).zip(&units).with_min_len(1 << 8).for_each(|(row, &unit)| {
-            self.features.fill_row(unit as usize, row);
-        });
-        let scale = (1.0 / (1.0 - dropped)) as f32;
-        for k in 0..d {
-            let own_points = table.grid.points(k);
-            for q in 0..points {
-                // A feature with fewer points than others repeats its last: nothing asks for those.
-                grid[q * d + k] = own_points[q.min(own_points.len() - 1)] * scale;
-            }
-        }
-        let rows = (0..).zip(&units).map(|(row, &unit)| (row, unit)).collect();
-        let features = Features::dense_rows(d, values);
-        // A row per unit, whatever it is: nothing is left to be summed over the nodes of a graph.
-        Batch { level: Level::Node, ..self.batch(Reach::Table(reach), Arc::new(features), vec![0], rows) }
     }
 
     fn batch(&self, reach: Reach, features: Arc<Features>, graph_ptr: Vec<usize>, units: Vec<(u32, u32)>) -> Batch {
