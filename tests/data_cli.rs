@@ -171,6 +171,8 @@ fn typos_are_refused_with_a_suggestion() {
         (&["data", "generate", "--like", "ogbn-product", "--out", "s"], &["did you mean `ogbn-products`"]),
         (&["data", "generate", "--like", "cora", "--scale", "-1", "--out", "s"], &["scale"]),
         (&["data", "generate", "--like", "cora", "--out", "taken"], &["taken", "already exists"]),
+        (&["data", "generate", "--like", "cora", "--split", "9/9", "--out", "s"], &["--split", "three counts"]),
+        (&["data", "generate", "--like", "cora", "--nodes", "100", "--out", "s"], &["140 / 500 / 1000", "100 nodes"]),
         (&["data", "fetch", "cora", "--mirror", "ftp://x", "--yes"], &["ftp://x", "http", "hint: try --mirror URL\n"]),
     ] {
         scratch.refused("harmonia", arguments, expected);
@@ -396,6 +398,19 @@ fn wait_for(what: &str, ready: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn generated_data_have_the_sizes_that_were_asked_for() {
+    let scratch = Scratch::new();
+    let sizes = ["--nodes", "300", "--edges", "900", "--features", "5", "--classes", "3", "--split", "90/40/50"];
+    scratch.harmonia_ok(&[&["data", "generate", "--like", "cora", "--out", "s"], &sizes[..]].concat());
+    let info = scratch.harmonia_ok(&["data", "info", "s", "--json"]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    let found = &info["statistics"];
+    assert_eq!((&found["nodes"], &found["features"]), (&300.into(), &5.into()));
+    assert_eq!((found["classes"].as_array().unwrap().len(), &info["edge_rows"]), (3, &900.into()));
+    assert_eq!(found["splits"], serde_json::json!([[90, 40, 50]]));
 }
 
 fn hidden(directory: &Path) -> Vec<String> {

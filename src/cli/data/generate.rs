@@ -8,7 +8,7 @@ use clap::Args;
 use harmonia_data::generate::made::{self, Keep, Made};
 use harmonia_data::generate::numbers::TEACHER_R2;
 use harmonia_data::generate::ogb_archive::{self, ArchiveNames};
-use harmonia_data::generate::{self, Generator, igb_layout};
+use harmonia_data::generate::{self, Generator, GraphShape, igb_layout};
 use harmonia_graph::error::{Error, Result, suggestion};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Times its nodes and edges
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true)]
     scale: f64,
+    /// Other sizes than its own
+    #[command(flatten)]
+    sizes: Sizes,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -46,6 +49,48 @@ pub struct Arguments {
     threads: usize,
 }
 
+/// What differs from the shape that was named.
+#[derive(Args)]
+struct Sizes {
+    /// Nodes, instead of those of the shape
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+    /// Rows of the list of edges, instead of those of the shape
+    #[arg(long, value_name = "N")]
+    edges: Option<usize>,
+    /// Features, instead of those of the shape
+    #[arg(long, value_name = "D")]
+    features: Option<usize>,
+    /// Classes, instead of those of the shape
+    #[arg(long, value_name = "L")]
+    classes: Option<usize>,
+    /// Nodes to train, validate and test on, instead of those of the shape, for example 400000/50000/50000
+    #[arg(long, value_name = "A/B/C", value_parser = split)]
+    split: Option<[usize; 3]>,
+}
+
+fn split(text: &str) -> std::result::Result<[usize; 3], String> {
+    let counts: Option<Vec<usize>> = text.split('/').map(|count| count.parse().ok()).collect();
+    let three = counts.and_then(|counts| <[usize; 3]>::try_from(counts).ok());
+    three.ok_or_else(|| "expected three counts, for example 400000/50000/50000".into())
+}
+
+impl Sizes {
+    fn over(&self, shape: GraphShape) -> GraphShape {
+        let [train, valid, test] = self.split.unwrap_or([shape.train, shape.valid, shape.test]);
+        GraphShape {
+            nodes: self.nodes.unwrap_or(shape.nodes),
+            edge_rows: self.edges.unwrap_or(shape.edge_rows),
+            features: self.features.unwrap_or(shape.features),
+            classes: self.classes.unwrap_or(shape.classes),
+            train,
+            valid,
+            test,
+            ..shape
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(shape) = generate::like(&arguments.like) else {
         let known = generate::KNOWN;
@@ -56,7 +101,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             known.join(", ")
         )));
     };
-    let shape = shape.scaled(arguments.scale)?;
+    let shape = arguments.sizes.over(shape.scaled(arguments.scale)?);
+    shape.check()?;
     for path in [&arguments.out, &arguments.as_ogb, &arguments.as_igb].into_iter().flatten() {
         if path.exists() {
             return Err(Error::file(path, "already exists; remove it or choose another place"));

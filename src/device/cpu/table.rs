@@ -25,6 +25,7 @@ pub(super) const ROWS: usize = 64;
 pub(super) const JOBS: usize = 16;
 /// Columns summed side by side.
 const LANES: usize = 16;
+const HALF: usize = LANES / 2;
 
 /// Number of a cell that is computed with as `T`.
 trait Cell: Copy + Send + Sync {
@@ -353,6 +354,7 @@ fn ends(table: &WalkTable, block: &Block) -> Vec<usize> {
     block.features.clone().map(|k| table.columns(block, k).end).collect()
 }
 
+/// Nine points and any number of hops make a multiple of eight: what is left of sixteen is still a vector.
 #[inline(always)]
 fn dot<T: Real, C: Cell>(cells: &[C], weights: &[T]) -> T {
     let (blocks, rest) = cells.as_chunks::<LANES>();
@@ -363,28 +365,32 @@ fn dot<T: Real, C: Cell>(cells: &[C], weights: &[T]) -> T {
             lanes[lane] += cells[lane].number::<T>() * weights[lane];
         }
     }
-    let mut sum = T::zero();
-    // Halves are added to halves, so that the order is that of vectors.
-    if !blocks.is_empty() {
-        let mut width = LANES / 2;
-        while width > 0 {
-            for lane in 0..width {
-                let other = lanes[lane + width];
-                lanes[lane] += other;
-            }
-            width /= 2;
+    let mut halves: [T; HALF] = std::array::from_fn(|lane| lanes[lane] + lanes[lane + HALF]);
+    let (half, rest) = rest.as_chunks::<HALF>();
+    let (weight_half, weight_rest) = weight_rest.as_chunks::<HALF>();
+    for (cells, weights) in half.iter().zip(weight_half) {
+        for lane in 0..HALF {
+            halves[lane] += cells[lane].number::<T>() * weights[lane];
         }
-        sum = lanes[0];
     }
+    let mut sum = T::zero();
     for (cell, &weight) in rest.iter().zip(weight_rest) {
         sum += cell.number::<T>() * weight;
     }
-    sum
+    let [a, b, c, d, e, f, g, h] = halves;
+    sum + (((a + e) + (c + g)) + ((b + f) + (d + h)))
 }
 
 #[inline(always)]
 fn add_scaled<T: Real, C: Cell>(sums: &mut [T], factor: T, cells: &[C]) {
-    for (sum, cell) in sums.iter_mut().zip(cells) {
+    let (blocks, rest) = sums.as_chunks_mut::<HALF>();
+    let (cell_blocks, cell_rest) = cells.as_chunks::<HALF>();
+    for (sums, cells) in blocks.iter_mut().zip(cell_blocks) {
+        for lane in 0..HALF {
+            sums[lane] += factor * cells[lane].number::<T>();
+        }
+    }
+    for (sum, cell) in rest.iter_mut().zip(cell_rest) {
         *sum += factor * cell.number::<T>();
     }
 }
