@@ -5,6 +5,7 @@ mod unfinished;
 pub use unfinished::{LOCK, UnfinishedFile, UnfinishedFolder, is_passing, remove_unfinished, rename, sync_directory};
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::stop::Stop;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -133,7 +134,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     let file = open(path)?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
     let mut content = Vec::new();
-    if usize::try_from(bytes).map_or(true, |bytes| content.try_reserve_exact(bytes).is_err()) {
+    let reserve = |content: &mut Vec<u8>| usize::try_from(bytes).is_ok_and(|bytes| content.try_reserve_exact(bytes).is_ok());
+    if !memory::fits(bytes) || !reserve(&mut content) {
         return Err(Error::file(path, format!("has {bytes} bytes, more than memory holds")));
     }
     // Not beyond what was there at first: somebody may be adding to it.
