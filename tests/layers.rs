@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 const GRAPH: &[&str] = &[
     "error",
     "stop",
+    "memory",
     "files",
     "lock",
     "cache",

@@ -90,12 +90,14 @@ fn killed_and_resumed_equals_uninterrupted() {
     log.extend(br#"{"epoch":39,"train_lo"#);
     std::fs::write(broken.join("metrics.jsonl"), &log).unwrap();
     // What a kill in the middle of a save leaves behind.
-    std::fs::write(broken.join(".writing-x"), "half a checkpoint").unwrap();
+    let half = ".harmonia-writing-0123456789abcdef";
+    std::fs::write(broken.join(half), "half a checkpoint").unwrap();
+    std::fs::write(broken.join(".writing-mine"), "a file of the user").unwrap();
 
     scratch.train_ok(&["--resume", "broken"]);
     assert_same_run(&whole, &broken);
     assert!(broken.join("summary.json").exists());
-    assert!(!broken.join(".writing-x").exists());
+    assert!(!broken.join(half).exists() && broken.join(".writing-mine").exists());
     // Resuming a finished run changes nothing and reports again.
     let text = scratch.train_ok(&["--resume", "broken"]);
     assert!(text.contains("Precision@4"), "{text}");
@@ -180,7 +182,7 @@ fn a_session_killed_before_its_first_seed_can_be_resumed() {
     scratch.train_ok(&job(&["--epochs", "2", "--seeds", "2", "--out", "whole"]));
     std::fs::create_dir_all(scratch.path("broken/seed-0")).unwrap();
     std::fs::copy(scratch.path("whole/config.toml"), scratch.path("broken/config.toml")).unwrap();
-    std::fs::write(scratch.path("broken/seed-0/.writing-y"), "half a configuration").unwrap();
+    std::fs::write(scratch.path("broken/seed-0/.harmonia-writing-0123456789abcdef"), "half a configuration").unwrap();
     scratch.train_ok(&["--resume", "broken"]);
     for seed in ["seed-0", "seed-1"] {
         assert_same_run(&scratch.path("whole").join(seed), &scratch.path("broken").join(seed));

@@ -5,13 +5,12 @@ use super::reading::{RunArgument, table};
 use super::{say, voice, watch};
 use crate::loss::Scored;
 use crate::runs::load_dataset;
-use crate::runs::{Names, TrainedRun};
+use crate::runs::{Matched, Names, TrainedRun, match_columns};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,7 +105,7 @@ fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dat
         )));
     }
     let names = &run.metadata.feature_names;
-    by_name(&mut dataset, &names[..expected.min(names.len())]);
+    by_name(&mut dataset, &names[..expected.min(names.len())])?;
     if let Some(structure) = &run.model.structure {
         dataset = structure.append(&dataset)?;
     }
@@ -116,22 +115,19 @@ fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dat
     Ok(dataset)
 }
 
-/// Puts columns in the order of the model's names, where the same names are there.
-fn by_name(dataset: &mut Dataset, names: &[String]) {
-    let Some(k) = (0..names.len()).find(|&k| dataset.feature_names.get(k) != names.get(k)) else { return };
-    let place: HashMap<&String, usize> = dataset.feature_names.iter().zip(0..).collect();
-    let columns: Option<Vec<usize>> = names.iter().map(|name| place.get(name).copied()).collect();
-    match columns.filter(|_| place.len() == names.len()) {
-        Some(columns) => {
+/// Puts columns in the order of the model's names, where there are names.
+fn by_name(dataset: &mut Dataset, names: &[String]) -> Result<()> {
+    let refused = |why| Error::Data(format!("{why}: expected the same names of columns, in any order"));
+    match match_columns(dataset, names).map_err(refused)? {
+        Matched::Alike => {}
+        Matched::Reordered => {
             voice::note(format_args!("columns of {} are taken by name: they come in another order", dataset.name));
-            dataset.features = Arc::new(dataset.features.columns(&columns));
-            dataset.feature_names = names.to_vec();
         }
-        None => voice::note(format_args!(
-            "feature {k} is called `{}` in the model and `{}` in {}; columns are taken by number",
-            names[k], dataset.feature_names[k], dataset.name
-        )),
+        Matched::ByNumber => {
+            voice::note(format_args!("columns of {} are taken by number: there are no names to go by", dataset.name));
+        }
     }
+    Ok(())
 }
 
 /// A part of the units, how many predictions in it are right, and how many could be.

@@ -75,6 +75,9 @@ impl RunArgument {
 
     pub fn open(&self, path: &Path) -> Result<TrainedRun> {
         let run = self.opened(path)?;
+        if let Some(changed) = &run.changed {
+            voice::note(changed);
+        }
         if run.summary.is_none() {
             voice::note(format_args!("{} is not complete; reading its best epoch so far", path.display()));
         }

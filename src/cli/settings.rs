@@ -60,7 +60,7 @@ impl Settings {
     /// Layers up to `--set`, plus the flags above.
     pub fn layers(&self) -> Result<Layers> {
         let file = match &self.config {
-            Some(path) => Some((files::read_text(path)?, path.display().to_string())),
+            Some(path) => Some((files::read_handed(path)?, path.display().to_string())),
             None => None,
         };
         // The dataset decides the preset, so find it first, by the same precedence.

@@ -9,7 +9,7 @@ use crate::device::{Device, Machine};
 use crate::on_machine;
 use crate::runs::load_dataset;
 use crate::runs::saved_layers;
-use crate::runs::{RunDirectory, next_free};
+use crate::runs::{RunDirectory, create_next};
 use crate::session::Session;
 use crate::settings::{Layers, presets};
 use crate::tabulate::{TablePlan, Tables, Tabulation};
@@ -133,12 +133,12 @@ fn run_on<D: Device<Real = f32>>(
     make_paths_absolute(&mut config);
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
-        (None, Some(directory)) => directory.clone(),
-        (None, None) => next_free(&first.dataset.name)?,
+        (None, Some(directory)) => {
+            RunDirectory::create(directory, &config)?;
+            directory.clone()
+        }
+        (None, None) => create_next(&first.dataset.name, &config)?,
     };
-    if arguments.resume.is_none() {
-        RunDirectory::create(&root, &config)?;
-    }
     if arguments.resume.is_some() && root.join("summary.json").exists() {
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {

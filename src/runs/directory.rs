@@ -1,11 +1,14 @@
 //! What a run keeps on disk, and how it survives being killed.
 //!
-//! `config.toml` (effective settings), `metrics.jsonl` (one line per epoch), `best.safetensors` (parameters of the best
+//! One process at a time writes it, the one that holds its lock; readers need none.
+//!
+//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch), `best.safetensors` (parameters of the best
 //! epoch), `last.safetensors` (everything needed to go on), and written at the end: `centres.npy` (mean response of each
 //! feature; `centres.json` says of which model), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
 //! files say about later epochs is cut off.
 
+use super::Fingerprint;
 use crate::architecture::Layout;
 use crate::config::Config;
 use crate::model::{Checkpoint, FittedModel, ModelDescription};
@@ -14,6 +17,7 @@ use crate::train::EpochRecord;
 use crate::train::trainer::{Progress, State};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
+use harmonia_graph::lock::{self, Lock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
@@ -46,18 +50,28 @@ pub struct ModelMetadata {
 pub struct RunDirectory {
     path: PathBuf,
     metrics: File,
+    _lock: Lock,
 }
 
 impl RunDirectory {
     /// Makes a new directory with settings in it.
     ///
     /// # Errors
-    /// It exists and is not empty, or cannot be made; nothing is left behind.
+    /// It exists and is not empty, another process is making it, or it cannot be made; nothing is left behind.
     pub fn create(path: &Path, config: &Config) -> Result<()> {
         let text = to_toml(config)?;
+        files::check_directory(path)?;
         let existed = path.is_dir();
-        create_empty(path)?;
-        let written = files::write_atomic(&path.join("config.toml"), text.as_bytes());
+        fs::create_dir_all(path).map_err(Error::io("create directory", path))?;
+        let write = || {
+            // First of all: nothing is touched in a directory that is somebody else's.
+            check_empty(path)?;
+            let _lock = lock::claim(path)?;
+            files::remove_unfinished(path);
+            check_empty(path)?;
+            files::write_atomic(&path.join("config.toml"), text.as_bytes())
+        };
+        let written = write();
         if written.is_err() && !existed {
             // Best effort: the error that matters is the first one.
             let _ = fs::remove_dir(path);
@@ -68,13 +82,31 @@ impl RunDirectory {
     /// Opens a directory that has settings, to start or to go on.
     ///
     /// # Errors
-    /// `metrics.jsonl` cannot be written.
+    /// Another process is writing it, or `metrics.jsonl` cannot be written.
     pub fn open(path: &Path) -> Result<RunDirectory> {
+        let lock = lock::claim(path)?;
         files::remove_unfinished(path);
-        let metrics_path = path.join("metrics.jsonl");
-        let metrics = (File::options().create(true).append(true).open(&metrics_path))
-            .map_err(Error::io("write", &metrics_path))?;
-        Ok(RunDirectory { path: path.to_path_buf(), metrics })
+        Ok(RunDirectory { path: path.to_path_buf(), metrics: open_log(path)?, _lock: lock })
+    }
+
+    /// Ties the run to the data it is trained on, and refuses any other.
+    ///
+    /// # Errors
+    /// It was begun with other data, or the disk is full or not writable.
+    pub fn bind(&self, data: &Fingerprint) -> Result<()> {
+        let Some(known) = Fingerprint::read(&self.path)? else { return data.write(&self.path) };
+        match known.differences(data) {
+            changed if changed.is_empty() => Ok(()),
+            changed => Err(Error::file(
+                &self.path,
+                format!(
+                    "was begun with other data: {} of {} changed since; a run goes on with the data it began with, so put \
+                     these back or train anew",
+                    changed.join(", "),
+                    data.dataset
+                ),
+            )),
+        }
     }
 
     /// Where `config.toml`, checkpoints and results are.
@@ -175,33 +207,38 @@ impl RunDirectory {
             text.push('\n');
         }
         files::write_atomic(&path, text.as_bytes())?;
-        *self = RunDirectory::open(&self.path)?;
+        self.metrics = open_log(&self.path)?;
         Ok(())
     }
 }
 
-/// Makes `path` unless it exists and is empty.
-fn create_empty(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        files::remove_unfinished(path);
-        let mut entries = fs::read_dir(path).map_err(Error::io("read", path))?;
-        if entries.next().is_some() {
-            return Err(Error::file(
-                path,
-                "is not empty: choose another directory (--out), or continue the run in it (--resume)",
-            ));
-        }
-        return Ok(());
+/// The log, to add to.
+fn open_log(directory: &Path) -> Result<File> {
+    let path = directory.join("metrics.jsonl");
+    if path.exists() && !path.is_file() {
+        return Err(Error::file(&path, "is not a regular file; remove it"));
     }
-    files::check_directory(path)?;
-    fs::create_dir_all(path).map_err(Error::io("create directory", path))
+    File::options().create(true).append(true).open(&path).map_err(Error::io("write", &path))
 }
 
-/// A new directory `runs/<name>-<number>` below the current one, the lowest number that is free.
+/// Refuses a directory that holds anything but what passes away by itself.
+fn check_empty(path: &Path) -> Result<()> {
+    let mut entries = fs::read_dir(path).map_err(Error::io("read", path))?.flatten();
+    match entries.any(|entry| !files::is_passing(&entry.file_name())) {
+        true => Err(Error::file(
+            path,
+            "is not empty: choose another directory (--out), or continue the run in it (--resume)",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Makes a new directory `runs/<name>-<number>` below the current one with settings in it, of the lowest number that is
+/// free. One that a kill left empty is free.
 ///
 /// # Errors
 /// It cannot be made.
-pub fn next_free(name: &str) -> Result<PathBuf> {
+pub fn create_next(name: &str, config: &Config) -> Result<PathBuf> {
     let parent = Path::new("runs");
     // The name comes from data: it must stay one component below `runs`.
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
@@ -212,9 +249,18 @@ pub fn next_free(name: &str) -> Result<PathBuf> {
         let path = parent.join(format!("{name}-{number}"));
         // Creating decides, so that two processes never share a directory.
         match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
+            Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Error::io("create directory", &path)(error)),
+        }
+        match RunDirectory::create(&path, config) {
+            Ok(()) => return Ok(path),
+            // It is somebody's, or has become so.
+            Err(Error::File { .. }) if path.exists() => {}
+            Err(error) => {
+                let _ = fs::remove_dir(&path);
+                return Err(error);
+            }
         }
     }
     Err(Error::file(parent, "has no free number left"))

@@ -3,13 +3,17 @@
 
 mod centres;
 mod directory;
+mod fingerprint;
+mod matching;
 mod names;
 mod open;
 mod source;
 mod summary;
 
 pub use centres::write_centres;
-pub use directory::{ModelMetadata, RunDirectory, next_free};
+pub use directory::{ModelMetadata, RunDirectory, create_next};
+pub use fingerprint::Fingerprint;
+pub use matching::{Matched, match_columns};
 pub use names::Names;
 pub use open::{TrainedRun, members, saved_layers};
 pub use source::load_dataset;

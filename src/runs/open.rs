@@ -1,6 +1,8 @@
 //! A trained run, opened to be read: its model, its settings, and its data as the model sees them.
 
 use super::centres::read_centres;
+use super::fingerprint::Fingerprint;
+use super::matching::{Matched, are_names, match_classes, match_columns};
 use super::{ModelMetadata, RunSummary};
 use crate::config::Config;
 use crate::explain::stability::Compared;
@@ -9,10 +11,11 @@ use crate::model::{Checkpoint, FittedModel};
 use crate::settings::Layers;
 use crate::train::EpochRecord;
 use crate::train::{RunName, prepare};
-use harmonia_graph::dataset::Dataset;
+use harmonia_graph::dataset::{Dataset, Normalise};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(super) const MODEL: &str = "best.safetensors";
 
@@ -84,6 +87,8 @@ pub struct TrainedRun {
     pub dataset: Dataset,
     /// `None` where training was not finished.
     pub summary: Option<RunSummary>,
+    /// What the user should know where the data are not those it was trained on.
+    pub changed: Option<String>,
 }
 
 impl TrainedRun {
@@ -100,12 +105,21 @@ impl TrainedRun {
             })?;
         let model = FittedModel::load(&file)?;
         let config = saved_layers(path)?.finish()?;
-        let mut whole = load(&config)?;
-        if let Some(structure) = &model.structure {
-            let message = |error| format!("{error}: give the data it was trained on");
-            whole = structure.append(&whole).map_err(|error| Error::file(path, message(error)))?;
-        }
-        let (dataset, _) = prepare(&whole, &config, RunName { seed: config.run.seed, fold: None })?;
+        let (whole, changed) = as_trained(path, load(&config)?, &metadata, &model)?;
+        let name = RunName { seed: config.run.seed, fold: None };
+        let dataset = match &changed {
+            None => prepare(&whole, &config, name)?.0,
+            // Other data are rescaled as the model knows it, not by their own means.
+            Some(_) => {
+                let mut plain = config.clone();
+                plain.data.normalise = Normalise::None;
+                let (mut dataset, _) = prepare(&whole, &plain, name)?;
+                if let Some(scaling) = &model.scaling {
+                    dataset.features = Arc::new(scaling.apply(&dataset)?);
+                }
+                dataset
+            }
+        };
         let a = &model.layout.architecture;
         let (found, expected) = ((dataset.features.cols, dataset.labels.outputs()), (a.features, a.outputs));
         if found != expected {
@@ -118,8 +132,12 @@ impl TrainedRun {
                 ),
             ));
         }
+        if !model.objective.fits(&dataset.labels) {
+            let message = format!("holds a model of another kind of task than the labels of {} are", dataset.name);
+            return Err(Error::file(&file, message));
+        }
         let summary = path.join("summary.json");
-        let summary = match summary.is_file() {
+        let summary = match summary.symlink_metadata().is_ok() {
             true => Some(
                 serde_json::from_str(&files::read_text(&summary)?)
                     .map_err(|error| Error::file(&summary, format!("is not a run summary: {error}")))?,
@@ -127,7 +145,8 @@ impl TrainedRun {
             false => None,
         };
         let factors = Factors::of(&model)?;
-        Ok(TrainedRun { path: path.to_path_buf(), config, metadata, model, factors, dataset, summary })
+        let path = path.to_path_buf();
+        Ok(TrainedRun { path, config, metadata, model, factors, dataset, summary, changed })
     }
 
     /// Its model beside those of other seeds; `centres` are its own.
@@ -141,7 +160,7 @@ impl TrainedRun {
     /// The log cannot be read.
     pub fn history(&self) -> Result<Vec<EpochRecord>> {
         let path = self.path.join("metrics.jsonl");
-        if !path.is_file() {
+        if path.symlink_metadata().is_err() {
             return Ok(Vec::new());
         }
         Ok(files::read_text(&path)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
@@ -158,4 +177,52 @@ impl TrainedRun {
             None => Ok(centre::mean_responses(&self.factors, &self.dataset.features)),
         }
     }
+}
+
+/// The data that a run names, with structural features: as they are where they are those it was trained on, else with
+/// columns and classes matched by name, and a note that says so.
+///
+/// # Errors
+/// They are others, and nothing says which column is which.
+fn as_trained(
+    path: &Path,
+    mut whole: Dataset,
+    metadata: &ModelMetadata,
+    model: &FittedModel,
+) -> Result<(Dataset, Option<String>)> {
+    let append = |whole: &Dataset| match &model.structure {
+        Some(structure) => structure
+            .append(whole)
+            .map_err(|error| Error::file(path, format!("{error}: give the data it was trained on"))),
+        None => Ok(whole.clone()),
+    };
+    let own = model.structure.as_ref().map_or(metadata.feature_names.len(), |structure| structure.features());
+    let names = &metadata.feature_names[..own.min(metadata.feature_names.len())];
+    let appended = append(&whole)?;
+    let differ = match Fingerprint::read(path)? {
+        Some(known) => known.differences(&Fingerprint::of(&appended)),
+        // An earlier version kept names alone.
+        None if are_names(names) && whole.feature_names != names => vec!["names of features".into()],
+        None => Vec::new(),
+    };
+    if differ.is_empty() || whole.features.cols != names.len() {
+        return Ok((appended, None));
+    }
+    drop(appended);
+    let name = whole.name.clone();
+    let refused = |why: String| {
+        let message = format!(
+            "was trained on other data than {name} is now ({} changed), and {why}: give the data it was trained on",
+            differ.join(", ")
+        );
+        Error::file(path, message)
+    };
+    let how = match match_columns(&mut whole, names).map_err(refused)? {
+        Matched::ByNumber => return Err(refused("its columns have no names to match them by".into())),
+        Matched::Alike => "they have the same names in the same order",
+        Matched::Reordered => "columns are taken by name: they come in another order",
+    };
+    match_classes(&mut whole, &metadata.class_names).map_err(refused)?;
+    let note = format!("{name} is not as it was when this run was trained ({} changed); {how}", differ.join(", "));
+    Ok((append(&whole)?, Some(note)))
 }

@@ -5,18 +5,18 @@ mod one_run;
 
 use crate::config::Config;
 use crate::device::Device;
-use crate::runs::{Outcome, RunSummary};
+use crate::runs::{Fingerprint, Outcome, RunSummary};
 use crate::tabulate::Tables;
 use crate::train::{EpochRecord, Prepared, RunName, structured};
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
+use harmonia_graph::{files, lock};
 use harmonia_graph::stop::Stop;
 use harmonia_graph::watch::Watch;
 use one_run::{RunPlace, finished};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Bytes of activations up to which runs are trained side by side.
 const SMALL_RUN: usize = 64 << 20;
@@ -78,12 +78,23 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     ) -> Result<Outcome> {
         let names = self.names();
         let workers = self.side_by_side(&first, names.len());
+        // A single run locks its own directory, which is the root.
+        let _lock = match root.filter(|_| names.len() > 1) {
+            Some(root) => {
+                std::fs::create_dir_all(root).map_err(Error::io("create directory", root))?;
+                let lock = lock::claim(root)?;
+                files::remove_unfinished(root);
+                Some(lock)
+            }
+            None => None,
+        };
         let all = Runs {
             dataset,
             names: &names,
             root,
             device_name: self.device.name(),
             tables: self.tables(&first),
+            data: OnceLock::new(),
             first: Mutex::new(Some(first)),
             observer: Mutex::new(observer),
             abort: AtomicBool::new(false),
@@ -157,7 +168,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     /// One run of the session: kept where it is complete, else trained.
     fn run_named(&self, all: &Runs<'_>, name: RunName) -> Result<RunSummary> {
         let path = all.root.map(|root| self.directory(root, name));
-        if let Some(summary) = path.as_deref().map(finished).transpose()?.flatten() {
+        if let (Some(path), Some(summary)) = (&path, path.as_deref().map(finished).transpose()?.flatten()) {
+            // A kill at the very end leaves a lock.
+            files::remove_unfinished(path);
             return Ok(summary);
         }
         let ready = all.first.lock().unwrap_or_else(PoisonError::into_inner).take_if(|first| first.name == name);
@@ -167,7 +180,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         };
         run.tabulate(&all.tables, self.config.walk, &self.watch()).map_err(|error| stopped(error, all.root))?;
         let (device_name, abort) = (&all.device_name, &all.abort);
-        let place = RunPlace { path: path.as_deref(), device_name, abort, tables: &all.tables };
+        let data = path.as_ref().map(|_| all.data.get_or_init(|| Fingerprint::of(all.dataset)));
+        let place = RunPlace { path: path.as_deref(), data, device_name, abort, tables: &all.tables };
         match self.train(&run, place, &all.observer) {
             Ok((summary, _)) => Ok(summary),
             // What has to be resumed is the whole session, not the run that was under way.
@@ -203,7 +217,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let tables = Tables::default();
         run.tabulate(&tables, self.config.walk, &self.watch()).map_err(|error| stopped(error, path))?;
         let (device_name, abort) = (&self.device.name(), &AtomicBool::new(false));
-        let place = RunPlace { path, device_name, abort, tables: &tables };
+        let place = RunPlace { path, data: None, device_name, abort, tables: &tables };
         self.train(&run, place, &Mutex::new(observer))
     }
 
@@ -262,6 +276,8 @@ struct Runs<'a> {
     dataset: &'a Dataset,
     names: &'a [RunName],
     root: Option<&'a Path>,
+    /// Of `dataset`, once a run with a directory begins.
+    data: OnceLock<Fingerprint>,
     /// For summaries.
     device_name: String,
     /// Tables of walks that runs share.

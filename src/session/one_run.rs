@@ -8,7 +8,7 @@ use crate::loss::Reliabilities;
 use crate::model::FittedModel;
 use crate::recovery::recover;
 use crate::report;
-use crate::runs::{ModelMetadata, RunDirectory, RunSummary, TableSummary, write_centres};
+use crate::runs::{Fingerprint, ModelMetadata, RunDirectory, RunSummary, TableSummary, write_centres};
 use crate::tabulate::Tables;
 use crate::train::trainer::{State, Which};
 use crate::train::{Prepared, RunName, Trainer, honesty};
@@ -23,6 +23,8 @@ use std::time::Instant;
 pub(super) struct RunPlace<'a> {
     /// `None`: nowhere.
     pub(super) path: Option<&'a Path>,
+    /// What it is trained on, for its directory.
+    pub(super) data: Option<&'a Fingerprint>,
     /// For its summary.
     pub(super) device_name: &'a str,
     /// Set where another run of the session has failed.
@@ -41,7 +43,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     ) -> Result<(RunSummary, Vec<f32>)> {
         let (mut directory, restored) = match place.path {
             Some(path) => {
-                let (directory, restored) = self.open(path, run.name, &run.layout)?;
+                let (directory, restored) = self.open(path, run.name, &run.layout, place.data)?;
                 (Some(directory), restored)
             }
             None => (None, None),
@@ -52,13 +54,14 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             .map_err(|error| stopped(error, place.path))?;
         let seconds = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
         // Of the best parameters alone, and not part of the state: a run that is resumed here finds the same.
-        let calibration = if self.config.train.calibrate { trainer.calibrate()? } else { None };
+        if self.config.train.calibrate {
+            trainer.calibrate()?;
+        }
         let summary = self.summary(&mut trainer, run, &place, seconds)?;
         if let Some(directory) = &directory {
             let model = trainer.model(run.scaling.clone());
-            if calibration.is_some() {
-                directory.save_model(&model, &metadata(&trainer, run, &model))?;
-            }
+            // Also where no epoch was left to train: the file may be that of an earlier epoch, or damaged.
+            directory.save_model(&model, &metadata(&trainer, run, &model))?;
             self.write_results(directory, &model, run, &summary)?;
         }
         observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
@@ -212,7 +215,13 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     }
 
     /// The directory of a run, and where it was left: its state and the seconds spent on it.
-    fn open(&self, path: &Path, name: RunName, layout: &Layout) -> Result<(RunDirectory, Option<(State, f64)>)> {
+    fn open(
+        &self,
+        path: &Path,
+        name: RunName,
+        layout: &Layout,
+        data: Option<&Fingerprint>,
+    ) -> Result<(RunDirectory, Option<(State, f64)>)> {
         if !path.join("config.toml").exists() {
             // Each directory stands for itself: its configuration names its own seed and split.
             let mut config = self.config.clone();
@@ -223,6 +232,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             RunDirectory::create(path, &config)?;
         }
         let mut directory = RunDirectory::open(path)?;
+        data.map_or(Ok(()), |data| directory.bind(data))?;
         let restored = directory.restore(layout)?;
         Ok((directory, restored))
     }
@@ -265,7 +275,7 @@ fn metadata<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared, mod
 /// The summary of a run that is complete.
 pub(super) fn finished(path: &Path) -> Result<Option<RunSummary>> {
     let file = path.join("summary.json");
-    if !file.exists() {
+    if file.symlink_metadata().is_err() {
         return Ok(None);
     }
     let text = files::read_text(&file)?;

@@ -160,13 +160,15 @@ pub fn keep(home: &Path, dataset: &Dataset, walk: Walk, plan: &TablePlan, watch:
         bytes: plan.bytes(),
         blocks: blocks_of(&plan.grid).len(),
     };
+    let lock_path = directory.with_extension("lock");
     if self::description(directory).as_ref() == Some(&description)
         && let Some(table) = opened(directory, plan, watch)?
     {
+        // A build that was killed when all was done has left its lock.
+        drop(lock::if_free(&lock_path));
         return Ok(table);
     }
     let waiting = || watch.step("waiting for another process that makes this table");
-    let lock_path = directory.with_extension("lock");
     let _lock = lock::hold(&lock_path, watch.stop(), &waiting)
         .map_err(|error| watch.check().err().unwrap_or_else(|| Error::io("lock", &lock_path)(error)))?;
     std::fs::create_dir_all(directory).map_err(Error::io("create directory", directory))?;

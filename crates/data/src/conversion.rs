@@ -6,7 +6,7 @@
 use half::f16;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::{Direction, Graph, Reorder};
+use harmonia_graph::graph::{Direction, EdgeList, Graph, Reorder};
 use harmonia_graph::store::{ArrayWriter, Counts, Description, Source, Writer};
 use harmonia_graph::watch::Watch;
 use std::path::{Path, PathBuf};
@@ -70,13 +70,13 @@ impl NodeTask {
     pub fn finish(
         self,
         mut writer: Writer,
-        edges: Vec<(u32, u32)>,
+        edges: EdgeList,
         origin: &Path,
         common: &Common,
         watch: &Watch,
     ) -> Result<Converted> {
         watch.step("building the graph");
-        let edge_rows = edges.len() as u64;
+        let (edge_rows, edges) = (edges.rows(), edges.into_pairs());
         let direction = if common.undirected { Direction::Undirected } else { Direction::Directed };
         let graph = Graph::from_edges(self.nodes, &edges, None, direction)
             .map_err(|error| Error::file(origin, error.to_string()))?;

@@ -7,7 +7,7 @@
 use crate::conversion::{Common, Converted, NodeTask, write_floats};
 use harmonia_graph::dataset::{Labels, UNLABELLED};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::Split;
+use harmonia_graph::graph::{EdgeList, Split};
 use harmonia_graph::npy::{Element, Npy};
 use harmonia_graph::store::{Writer, map_file};
 use harmonia_graph::watch::Watch;
@@ -40,7 +40,7 @@ pub fn convert(input: &Path, target: &Path, common: &Common, watch: &Watch) -> R
         // Before the store takes its place: it must not take the raw files along.
         directory.close().map_err(Error::io("remove what was extracted from", input))?;
     }
-    node_task.finish(writer, rows, input, common, watch)
+    node_task.finish(writer, EdgeList::from(rows), input, common, watch)
 }
 
 fn read(writer: &mut Writer, root: &Path, half: bool, watch: &Watch) -> Result<(NodeTask, Vec<(u32, u32)>)> {

@@ -13,6 +13,7 @@ use harmonia_graph::cache::cache_directory;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
+use harmonia_graph::lock;
 use harmonia_graph::stop::Stop;
 use harmonia_graph::store::{self, Store};
 use harmonia_graph::watch::Watch;
@@ -42,6 +43,7 @@ pub fn store_of(entry: &Entry, data_directory: Option<&Path>, context: &Context)
     let directory = locate::data_directory(data_directory)?;
     let mut raw = locate::find_raw(entry, &directory);
     if let Some(store) = existing(entry, &directory, raw.as_ref())? {
+        tidy(&store);
         return Ok(store);
     }
     if raw.is_none() {
@@ -80,8 +82,10 @@ impl Replaced {
     /// # Errors
     /// It is no conversion of ours: nothing else is ever removed.
     fn aside(target: &Path) -> Result<Replaced> {
+        let aside = aside_path(target);
         if !target.exists() {
-            return Ok(Replaced { target: target.to_path_buf(), aside: None });
+            // One that a killed conversion put aside is removed once there is another.
+            return Ok(Replaced { target: target.to_path_buf(), aside: Some(aside).filter(|aside| aside.exists()) });
         }
         if !store::is_conversion(target) {
             let message = format!(
@@ -91,15 +95,14 @@ impl Replaced {
             );
             return Err(Error::file(target, message));
         }
-        let aside = target.with_extension("old");
         let _ = std::fs::remove_dir_all(&aside);
-        std::fs::rename(target, &aside).map_err(Error::io("rename", target))?;
+        files::rename(target, &aside)?;
         Ok(Replaced { target: target.to_path_buf(), aside: Some(aside) })
     }
 
     fn remove(mut self) {
         if let Some(aside) = self.aside.take() {
-            // Best effort: the next conversion removes it.
+            // Best effort: whoever opens the store next tries again.
             let _ = std::fs::remove_dir_all(aside);
         }
     }
@@ -108,8 +111,28 @@ impl Replaced {
 impl Drop for Replaced {
     fn drop(&mut self) {
         if let Some(aside) = self.aside.take() {
-            let _ = std::fs::rename(aside, &self.target);
+            let _ = files::rename(&aside, &self.target);
         }
+    }
+}
+
+/// Where a store waits while another is made in its place: a name that nobody else gives.
+fn aside_path(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.harmonia-replaced"))
+}
+
+/// Removes what a conversion that was killed at its very end left beside the store that it made.
+fn tidy(store: &Path) {
+    let (lock, aside) = (store.with_extension("lock"), aside_path(store));
+    if !lock.exists() && !aside.exists() {
+        return;
+    }
+    // Best effort, as all of this: the next one tries again.
+    let _ = File::options().create(true).truncate(false).write(true).open(&lock);
+    if let Some(_lock) = lock::if_free(&lock) {
+        let _ = std::fs::remove_dir_all(aside);
+        files::remove_unfinished(files::directory_of(store));
     }
 }
 
@@ -254,7 +277,7 @@ fn writable_place(entry: &Entry, directory: &Path, raw: &Raw) -> Result<PathBuf>
     let places = places(entry, directory, Some(raw));
     let writable = |place: &&PathBuf| {
         let folder = place.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).is_ok() && tempfile::tempfile_in(folder).is_ok()
+        std::fs::create_dir_all(folder).is_ok() && files::check_writable(place).is_ok()
     };
     places.iter().find(writable).cloned().ok_or_else(|| {
         Error::file(directory, "cannot be written, nor can the user's cache directory: set data.dir = DIR")

@@ -11,7 +11,7 @@ use crate::conversion::{Common, Converted, NodeTask, write_floats};
 use crate::text;
 use harmonia_graph::dataset::Labels;
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::Split;
+use harmonia_graph::graph::{EdgeList, Split};
 use harmonia_graph::npy::Element;
 use harmonia_graph::store::Writer;
 use harmonia_graph::watch::Watch;
@@ -177,21 +177,13 @@ fn first_row_width(archive: &Archive, name: &str) -> Result<usize> {
     Ok(line.split(|&byte| byte == b',').count())
 }
 
-fn read_edges(archive: &Archive, name: &str, expected: u64, watch: &Watch) -> Result<Vec<(u32, u32)>> {
+fn read_edges(archive: &Archive, name: &str, expected: u64, watch: &Watch) -> Result<EdgeList> {
     let location = archive.location(name);
-    // In a zip the member is no file of its own.
-    let file = std::fs::metadata(&location).or_else(|_| std::fs::metadata(archive.path()));
-    let bytes = file.map_or(0, |data| data.len());
-    // Room at once, so that growing never holds two copies; but a claim is only believed as far as the bytes go.
-    let plausible = (bytes / LEAST_ROW).min(expected);
-    let mut edges = Vec::new();
-    if edges.try_reserve_exact(plausible as usize).is_err() {
-        return Err(Error::file(&location, format!("{expected} edges are more than the memory of this machine holds")));
-    }
+    let mut edges = EdgeList::default();
     text::parse(archive, name, watch.stop(), text::pairs, |block| {
-        edges.extend_from_slice(&block);
-        watch.progress(name, edges.len() as u64, expected);
-        if edges.len() as u64 > expected {
+        edges.extend(&block);
+        watch.progress(name, edges.rows(), expected);
+        if edges.rows() > expected {
             return Err(Error::file(
                 &location,
                 format!("expected {expected} lines (as num-edge-list says), found more"),
@@ -199,8 +191,8 @@ fn read_edges(archive: &Archive, name: &str, expected: u64, watch: &Watch) -> Re
         }
         Ok(())
     })?;
-    if edges.len() as u64 != expected {
-        let message = format!("expected {expected} lines (as num-edge-list says), found {}", edges.len());
+    if edges.rows() != expected {
+        let message = format!("expected {expected} lines (as num-edge-list says), found {}", edges.rows());
         return Err(Error::file(&location, message));
     }
     Ok(edges)

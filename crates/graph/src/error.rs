@@ -36,6 +36,8 @@ pub enum Error {
     Diverged(String),
     /// The machine that runs the kernels refused or failed.
     Device(String),
+    /// A defect of the program, or a file that changed while it was in use.
+    Internal(String),
     /// The user asked to stop; everything needed to go on has been saved.
     Interrupted {
         /// The run directory to resume.
@@ -45,14 +47,20 @@ pub enum Error {
     Cancelled,
 }
 
+/// A disk that is full, a quota that is used up, or a file that may not grow (`ulimit -f`).
+fn is_full(kind: std::io::ErrorKind) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Error {
     /// Exit code of the binaries: 2 = bad input, 130 = interrupted, 1 = any other failure.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Error::Diverged(_) | Error::Device(_) => 1,
+            Error::Diverged(_) | Error::Device(_) | Error::Internal(_) => 1,
             Error::Interrupted { .. } | Error::Cancelled => 130,
             // Nothing is wrong with what the user asked for.
-            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 1,
+            Error::Io { source, .. } if is_full(source.kind()) => 1,
             Error::Io { .. } | Error::File { .. } | Error::Data(_) | Error::Config(_) => 2,
         }
     }
@@ -106,9 +114,11 @@ impl fmt::Display for Error {
         match self {
             Error::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
             Error::File { path, message } => write!(f, "{}: {message}", path.display()),
-            Error::Data(message) | Error::Config(message) | Error::Diverged(message) | Error::Device(message) => {
-                f.write_str(message)
-            }
+            Error::Data(message)
+            | Error::Config(message)
+            | Error::Diverged(message)
+            | Error::Device(message)
+            | Error::Internal(message) => f.write_str(message),
             Error::Interrupted { run } => {
                 write!(f, "interrupted; all that is needed to continue is in {}", run.display())
             }

@@ -4,36 +4,20 @@
 //! and what was there before is untouched.
 
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::files::{self, UnfinishedFile, UnfinishedFolder};
 use std::fs::File;
 use std::path::Path;
-
-/// Prefix of unfinished files; [`harmonia_graph::files::remove_unfinished`] knows it.
-const UNFINISHED: &str = ".writing-";
-
-/// The error of the operating system alone: the name of a temporary file means nothing to the user.
-fn plain(error: std::io::Error) -> std::io::Error {
-    std::io::Error::from(error.kind())
-}
 
 /// Lets `fill` write a file, flushes it to disk and renames it to `path`, over what was there.
 ///
 /// # Errors
 /// The directory is missing or not writable, the disk is full, or `fill` fails.
 pub(super) fn file(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(UNFINISHED);
-    #[cfg(unix)]
-    {
-        // A temporary file is private by default; a result is an ordinary file.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut unfinished = builder.tempfile_in(directory).map_err(plain).map_err(Error::io("write", path))?;
-    fill(unfinished.as_file_mut())?;
-    unfinished.as_file().sync_all().map_err(Error::io("write", path))?;
-    unfinished.persist(path).map_err(|failed| Error::io("write", path)(failed.error))?;
-    Ok(())
+    let directory = files::directory_of(path);
+    files::remove_unfinished(directory);
+    let mut unfinished = UnfinishedFile::create(directory).map_err(Error::io("write", path))?;
+    fill(&mut unfinished.file)?;
+    unfinished.finish(path).map_err(Error::io("write", path))
 }
 
 /// Lets `fill` write into a new folder, which then becomes `name` in `directory`; `directory` itself may be new.
@@ -59,15 +43,10 @@ pub(super) fn folder(directory: &Path, name: &str, fill: impl FnOnce(&Path) -> R
 }
 
 fn fill_folder(directory: &Path, place: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let mut builder = tempfile::Builder::new();
-    let unfinished = (builder.prefix(UNFINISHED).tempdir_in(directory))
-        .map_err(plain)
-        .map_err(Error::io("write into directory", directory))?;
-    // One level down, so that dropping the temporary folder has nothing to remove once the result has its place.
-    let folder = unfinished.path().join("folder");
-    std::fs::create_dir(&folder).map_err(plain).map_err(Error::io("create directory", place))?;
-    fill(&folder)?;
-    std::fs::rename(&folder, place).map_err(Error::io("write", place))
+    files::remove_unfinished(directory);
+    let unfinished = UnfinishedFolder::create(directory).map_err(Error::io("write into directory", directory))?;
+    fill(unfinished.path())?;
+    unfinished.finish(place).map_err(Error::io("write", place))
 }
 
 #[cfg(test)]
@@ -102,7 +81,7 @@ mod tests {
         let path = directory.path().join("missing").join("a.zip");
         let message = file(&path, |_| Ok(())).unwrap_err().to_string();
         assert!(message.starts_with(&format!("cannot write {}", path.display())), "{message}");
-        assert!(!message.contains(UNFINISHED), "{message}");
+        assert!(!message.contains("harmonia-writing"), "{message}");
     }
 
     #[test]

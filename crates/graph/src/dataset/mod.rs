@@ -23,6 +23,7 @@ use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Split};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ pub struct Dataset {
     pub structure: Option<Structure>,
     /// The store it was read from: what is derived from it may be kept beside that.
     pub store: Option<PathBuf>,
+    /// SHA-256 of the files of that store, as it says itself; empty where it says nothing.
+    pub checksums: Arc<BTreeMap<String, String>>,
 }
 
 impl Dataset {
@@ -141,6 +144,7 @@ impl Dataset {
             truth: None,
             structure: None,
             store: None,
+            checksums: Arc::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 mod adjacency;
 mod build;
 mod csr;
+mod edge_list;
 mod neighbourhood;
 mod node_weights;
 mod reorder;
@@ -16,6 +17,7 @@ mod transition;
 pub use adjacency::{Direction, Graph};
 pub use adjacency::{check_entries, check_offsets};
 pub use csr::Csr;
+pub use edge_list::EdgeList;
 pub use neighbourhood::{Neighbourhood, RowSet};
 pub use node_weights::NodeWeights;
 pub use reorder::Reorder;

@@ -4,6 +4,7 @@
 
 use super::{Csr, Graph};
 use crate::array::Array;
+use crate::error::{Error, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -27,6 +28,28 @@ pub struct Transition {
     transposed: Option<Csr>,
     /// Row sums of A.
     degree: Vec<f64>,
+}
+
+impl Walk {
+    /// Refuses weights that the walk cannot carry: a lazy one has a loop of weight as large as a row's sum, in f32.
+    ///
+    /// # Errors
+    /// The first row whose weights add up to more.
+    pub fn check(self, graph: &Graph) -> Result<()> {
+        let adjacency = graph.adjacency();
+        let (Some(weights), true) = (adjacency.weights.as_deref(), self.lazy) else { return Ok(()) };
+        let sum = |i: usize| weights[adjacency.row(i)].iter().map(|&weight| f64::from(weight)).sum::<f64>();
+        // Twice: a loop that is there is added to.
+        let large = |i: &usize| 2.0 * sum(*i) > f64::from(f32::MAX);
+        match (0..adjacency.rows()).into_par_iter().find_first(large) {
+            Some(i) => Err(Error::Data(format!(
+                "the edge weights of node {i} add up to {:e}, more than a lazy walk can hold in single precision: divide all \
+                 weights by one number, which changes nothing else, or set walk.lazy = false",
+                sum(i)
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Transition {
@@ -204,6 +227,24 @@ mod tests {
         assert_eq!(walk[1], [0.25, 0.5, 0.25]);
         let loops = dense(&Transition::new(&graph, Walk { lazy: false, self_loops: true }));
         assert_eq!(loops[0], [0.5, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn weights_too_large_for_a_lazy_walk_are_named_and_the_learning_rate_is_not_blamed() {
+        let graph = Graph::from_edges(3, &[(0, 1), (1, 2)], Some(&[3e38, 1.0]), Direction::Directed).unwrap();
+        let message = Walk { lazy: true, self_loops: false }.check(&graph).unwrap_err().to_string();
+        assert!(message.contains("weights of node 0") && message.contains("walk.lazy"), "{message}");
+        Walk::default().check(&graph).unwrap();
+    }
+
+    /// Weights are f32, and so is the loop of a lazy walk: a row is off by its rounding, also in f64.
+    #[test]
+    fn a_weighted_lazy_walk_is_exact_to_the_rounding_of_its_loop() {
+        let weights: Vec<f32> = (0..7).map(|at| 0.1 + at as f32 / 3.0).collect();
+        let edges: Vec<(u32, u32)> = (1..8).map(|j| (0, j)).collect();
+        let graph = Graph::from_edges(8, &edges, Some(&weights), Direction::Directed).unwrap();
+        let walk = dense(&Transition::new(&graph, Walk { lazy: true, self_loops: false }));
+        assert!((walk[0][0] - 0.5).abs() <= f64::from(f32::EPSILON) / 4.0, "{}", walk[0][0] - 0.5);
     }
 
     #[test]

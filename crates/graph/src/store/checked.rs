@@ -1,7 +1,8 @@
 //! Remembers which large stores have been read through and found sound, so that opening one again takes milliseconds.
 //!
 //! A note in the user's cache directory, never in the store: a store from elsewhere cannot vouch for itself. It names
-//! size, time of the last change and inode of every file; any difference, or no note, means reading everything again.
+//! size, inode, time of the last change and time of the last change of any of these (which no program can set back) of
+//! every file; any difference, or no note, means reading everything again.
 
 use crate::cache::cache_directory;
 use crate::files;
@@ -11,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Of the checks: notes of other ones do not count.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Smaller stores are read through in no time, each time.
 const WORTH_A_NOTE: u64 = 64 << 20;
 
@@ -20,9 +21,12 @@ struct Note {
     version: u32,
     store: PathBuf,
     symmetric: bool,
-    /// (name, bytes, nanoseconds, inode) of every file.
-    files: Vec<(String, u64, u128, u64)>,
+    /// (name, bytes, nanoseconds, inode and change of it) of every file.
+    files: Vec<(String, u64, u128, Identity)>,
 }
+
+/// Inode, and the second and nanosecond at which anything about it last changed.
+type Identity = (u64, i64, i64);
 
 /// Whether `directory` is as it was when it was last found sound, and if so whether its graph is symmetric.
 pub fn recall(directory: &Path) -> Option<bool> {
@@ -42,6 +46,7 @@ pub fn remember(directory: &Path, symmetric: bool) {
         let note = Note { version: VERSION, store: fs::canonicalize(directory).ok()?, symmetric, files };
         let path = place(directory)?;
         fs::create_dir_all(path.parent()?).ok()?;
+        files::remove_unfinished(path.parent()?);
         files::write_atomic(&path, &serde_json::to_vec(&note).ok()?).ok()
     };
     let _ = note();
@@ -53,24 +58,25 @@ fn place(directory: &Path) -> Option<PathBuf> {
     Some(cache_directory()?.join("checked").join(name + ".json"))
 }
 
-fn listing(directory: &Path) -> Option<Vec<(String, u64, u128, u64)>> {
+fn listing(directory: &Path) -> Option<Vec<(String, u64, u128, Identity)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).ok()? {
         let entry = entry.ok()?;
         let data = fs::metadata(entry.path()).ok()?;
         let changed = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos();
-        files.push((entry.file_name().to_str()?.to_string(), data.len(), changed, inode(&data)));
+        files.push((entry.file_name().to_str()?.to_string(), data.len(), changed, identity(&data)));
     }
     files.sort();
     Some(files)
 }
 
 #[cfg(unix)]
-fn inode(data: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(data)
+fn identity(data: &fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (data.ino(), data.ctime(), data.ctime_nsec())
 }
 
 #[cfg(not(unix))]
-fn inode(_: &fs::Metadata) -> u64 {
-    0
+fn identity(_: &fs::Metadata) -> Identity {
+    (0, 0, 0)
 }

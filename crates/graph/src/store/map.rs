@@ -2,12 +2,13 @@
 
 #![allow(unsafe_code)]
 
+use super::lost;
 use crate::array::Array;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::npy::{Element, Npy};
 use bytemuck::Pod;
 use memmap2::Mmap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -161,9 +162,11 @@ impl MappedArray {
 /// # Errors
 /// It is missing or unreadable.
 pub fn map(path: &Path) -> Result<Mmap> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+    let file = files::open(path)?;
     // SAFETY: a map is only sound while nobody changes the file. A store is written elsewhere and renamed into place, and
     // nothing of ours writes into one; a program that does so in spite of that changes numbers under our feet, as it
-    // would with any program that maps files. Every number taken from a map is checked before it is used as an index.
-    unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))
+    // would with any program that maps files (one that is cut short is named, see `lost`). Every number taken from a map is checked before it is used as an index.
+    let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
+    lost::remember(path, &map);
+    Ok(map)
 }

@@ -30,12 +30,14 @@
 //! file (`checksums`).
 
 mod checked;
+mod lost;
 mod map;
 mod parts;
 mod reader;
 mod renumber;
 mod writer;
 
+pub use lost::name_lost_files;
 pub use map::{MappedArray, map as map_file};
 pub use reader::{Store, Verified, is_conversion};
 pub use writer::{ArrayWriter, Description, Stored, Writer};

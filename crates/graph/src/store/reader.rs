@@ -150,6 +150,7 @@ impl Store {
             self.splits,
         );
         dataset.store = std::path::absolute(&self.directory).ok();
+        dataset.checksums = self.meta.checksums.into();
         dataset.check_sizes().map_err(in_store)?;
         if known.is_none() {
             dataset.check_values().map_err(in_store)?;

@@ -30,6 +30,12 @@ impl Writer {
     /// # Errors
     /// `order` does not hold every node once, or the disk is full.
     pub fn renumber(&mut self, method: Reorder, order: &[u32], level: Level, watch: &Watch) -> Result<()> {
+        // The message names the place the user knows.
+        let (here, target) = (self.directory().to_path_buf(), self.target().to_path_buf());
+        self.renumbered(method, order, level, watch).map_err(|error| error.moved(&here, &target))
+    }
+
+    fn renumbered(&mut self, method: Reorder, order: &[u32], level: Level, watch: &Watch) -> Result<()> {
         let places = places(order)?;
         self.renumber_rows(order, &places, watch)?;
         self.renumber_dense("features.npy", order, watch)?;

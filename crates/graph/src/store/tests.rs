@@ -88,9 +88,9 @@ fn a_store_is_checked_before_it_has_a_name() {
     drop(other);
     assert!(writer.directory().exists());
     // What a killed writer left is removed by the next.
-    let abandoned = root.path().join(".s.writing-abc");
+    let abandoned = root.path().join(".harmonia-writing-0123456789abcdef");
     std::fs::create_dir(&abandoned).unwrap();
-    std::fs::write(abandoned.join("lock"), "").unwrap();
+    std::fs::write(abandoned.join("row_ptr.npy"), "half of one").unwrap();
     drop(Writer::create(&root.path().join("s")).unwrap());
     assert!(!abandoned.exists() && writer.directory().exists());
 }
@@ -138,4 +138,37 @@ fn damage_is_refused_with_the_file_and_the_reason() {
     assert!(error.contains("col_idx.npy"), "{error}");
     let error = broken(|path| std::fs::remove_file(path.join("meta.json")).unwrap());
     assert!(error.contains("meta.json"), "{error}");
+}
+
+/// A kill while it was removed took its lock first, and then nobody dared to remove it.
+#[test]
+fn a_folder_whose_removal_was_killed_is_removed_by_the_next_writer() {
+    let root = tempfile::tempdir().unwrap();
+    let half_removed = root.path().join(".harmonia-writing-00000000deadbeef");
+    std::fs::create_dir(&half_removed).unwrap();
+    drop(Writer::create(&root.path().join("s")).unwrap());
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+/// Size, time and inode stayed as they were; nothing that a user can set back shows that the content did not.
+#[cfg(unix)]
+#[test]
+fn a_large_store_that_was_overwritten_with_its_time_set_back_is_read_again() {
+    use std::os::unix::fs::FileExt;
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("large");
+    let (nodes, cols) = (1 << 16, 300);
+    let edges: Vec<(u32, u32)> = (1..nodes as u32).map(|i| (i - 1, i)).collect();
+    let graph = Graph::from_edges(nodes, &edges, None, Direction::Undirected).unwrap();
+    let features = Features::new(nodes, cols, vec![0.5; nodes * cols]).unwrap();
+    let labels = Labels::Classes { ids: vec![0; nodes], classes: 2 };
+    let split = Split { train: vec![0], valid: vec![1], test: vec![2] };
+    write(&Dataset::nodes("large", graph, features, labels, split).unwrap(), &path).unwrap();
+    read(&path).unwrap();
+    let file = std::fs::File::options().write(true).open(path.join("col_idx.npy")).unwrap();
+    let (before, wrong) = (file.metadata().unwrap(), vec![0xee; 200]);
+    file.write_all_at(&wrong, before.len() - 200).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+    let message = read(&path).unwrap_err().to_string();
+    assert!(message.contains("col_idx.npy"), "{message}");
 }

@@ -1,13 +1,12 @@
 //! Writes a store beside its place, checks it, and renames it: a crash never leaves half of one.
 //!
 //! Arrays of any size go through [`Writer::stream`], block by block; checksums are taken on the way. What a kill leaves
-//! behind is a hidden directory without a `meta.json`; the next writer of the same store removes it, unless it is locked
-//! by a writer that is still at work.
+//! behind is a hidden directory; the next writer beside it removes it, unless it is locked by one that is still at work.
 
 use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, checked};
 use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, UNLABELLED, Values};
 use crate::error::{Error, Result};
-use crate::files;
+use crate::files::{self, UnfinishedFolder};
 use crate::graph::{Csr, Split};
 use crate::npy::{self, Element};
 use crate::stop::Stop;
@@ -32,9 +31,7 @@ stored!(u8 => U8, i32 => I32, i64 => I64, u32 => U32, u64 => U64, half::f16 => F
 /// A store being written.
 pub struct Writer {
     target: PathBuf,
-    temporary: tempfile::TempDir,
-    // Held, and with it the lock, until the writer is dropped.
-    _lock: File,
+    temporary: UnfinishedFolder,
     checksums: BTreeMap<String, String>,
     /// How nodes were reordered.
     node_order: Option<String>,
@@ -91,29 +88,25 @@ impl Writer {
         if target.exists() {
             return Err(Error::file(target, "already exists; remove it or choose another place"));
         }
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
+        if target.file_name().is_none() {
             return Err(Error::file(target, "is no name for a directory"));
-        };
+        }
+        let parent = files::directory_of(target);
         std::fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
-        let prefix = format!(".{name}.writing-");
-        remove_abandoned(parent, &prefix);
-        let temporary = (tempfile::Builder::new().prefix(&prefix).tempdir_in(parent))
-            .map_err(|error| std::io::Error::from(error.kind()))
-            .map_err(Error::io("create a directory in", parent))?;
-        let path = lock_path(temporary.path());
-        let unlocked = path.with_extension("new");
-        let lock = File::create(&unlocked).map_err(Error::io("write", &unlocked))?;
-        // Locked before it has its name: no other writer ever sees it free while this one is at work.
-        let _ = lock.try_lock();
-        std::fs::rename(&unlocked, &path).map_err(Error::io("write", &path))?;
+        files::remove_unfinished(parent);
+        let temporary = UnfinishedFolder::create(parent).map_err(Error::io("create a directory in", parent))?;
         let (target, checksums) = (target.to_path_buf(), BTreeMap::new());
-        Ok(Writer { target, temporary, _lock: lock, checksums, node_order: None, stop: Stop::new() })
+        Ok(Writer { target, temporary, checksums, node_order: None, stop: Stop::new() })
     }
 
     /// Gives up before the store takes its place, once `stop` asks for it.
     pub fn stopping(self, stop: &Stop) -> Writer {
         Writer { stop: stop.clone(), ..self }
+    }
+
+    /// Where the store will be.
+    pub(super) fn target(&self) -> &Path {
+        &self.target
     }
 
     /// Where the files are for the time being.
@@ -127,7 +120,7 @@ impl Writer {
     /// The disk is full or not writable.
     pub fn stream(&self, name: &str, element: Element, shape: &[usize]) -> Result<ArrayWriter> {
         let path = self.temporary.path().join(name);
-        let file = File::create(&path).map_err(Error::io("write", &path))?;
+        let file = File::create(&path).map_err(Error::io("write", &self.target.join(name)))?;
         let elements: usize = shape.iter().product();
         let mut writer = ArrayWriter {
             shown: self.target.join(name),
@@ -251,7 +244,8 @@ impl Writer {
         }
         let path = self.temporary.path().join(NODE_NAMES);
         let text = names.join("\n") + "\n";
-        std::fs::write(&path, &text).map_err(Error::io("write", &self.target.join(NODE_NAMES)))?;
+        let write = || File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+        write().map_err(Error::io("write", &self.target.join(NODE_NAMES)))?;
         self.checksums.insert(NODE_NAMES.into(), files::hex(&Sha256::digest(text.as_bytes())));
         Ok(())
     }
@@ -313,22 +307,21 @@ impl Writer {
             class_names: description.class_names,
             feature_names: description.feature_names,
         };
-        let (temporary, target) = (self.temporary.path(), &self.target);
+        let Writer { temporary: unfinished, target, stop, .. } = self;
+        let (temporary, target) = (unfinished.path().to_path_buf(), &target);
         let text = serde_json::to_string_pretty(&meta).map_err(|error| Error::file(target, error.to_string()))?;
         // The message names the place the user knows.
-        let in_place = |error: Error| error.moved(temporary, target);
-        let dataset = Store::open_as(temporary, meta).and_then(Store::read_through).map_err(in_place)?;
+        let in_place = |error: Error| error.moved(&temporary, target);
+        let dataset = Store::open_as(&temporary, meta).and_then(Store::read_through).map_err(in_place)?;
         let symmetric = dataset.graph.is_symmetric();
         drop(dataset);
-        self.stop.check()?;
+        stop.check()?;
         // Last of all: without it a directory is no store.
-        files::write_atomic(&temporary.join("meta.json"), text.as_bytes())?;
-        std::fs::rename(temporary, target).map_err(|error| match target.exists() {
+        files::write_atomic(&temporary.join("meta.json"), text.as_bytes()).map_err(in_place)?;
+        unfinished.finish(target).map_err(|error| match target.exists() {
             true => Error::file(target, "was made by another process meanwhile; it is left as it is"),
             false => Error::io("create", target)(error),
         })?;
-        // Only now: until it had its place, the lock kept other writers from taking it for abandoned.
-        let _ = std::fs::remove_file(lock_path(target));
         checked::remember(target, symmetric);
         Ok(())
     }
@@ -363,21 +356,5 @@ impl ArrayWriter {
         }
         self.file.flush().and_then(|()| self.file.get_ref().sync_all()).map_err(Error::io("write", &self.shown))?;
         Ok((self.name, files::hex(&self.hash.finalize())))
-    }
-}
-
-fn lock_path(directory: &Path) -> PathBuf {
-    directory.join("lock")
-}
-
-/// Removes what killed writers of the same store left: their lock is there and nobody holds it.
-fn remove_abandoned(parent: &Path, prefix: &str) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(prefix) {
-            let free = File::open(lock_path(&entry.path())).is_ok_and(|lock| lock.try_lock().is_ok());
-            if free {
-                let _ = std::fs::remove_dir_all(entry.path());
-            }
-        }
     }
 }

@@ -1,12 +1,17 @@
 //! Writing files so that a full disk or a kill leaves either the old file or the new one, never half of one.
 
+mod unfinished;
+
+pub use unfinished::{LOCK, UnfinishedFile, UnfinishedFolder, is_passing, remove_unfinished, rename, sync_directory};
+
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::stop::Stop;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Names of files that are being written start with this.
-const UNFINISHED: &str = ".writing-";
+/// A text that is read whole may be so long: logs of millions of epochs are.
+const LONGEST_TEXT: u64 = 1 << 30;
 
 /// Where bytes for a path go.
 enum Place {
@@ -44,7 +49,8 @@ fn is_open_file(path: &Path) -> bool {
     path.starts_with("/dev/fd/") || (path.starts_with("/proc") && path.parent().is_some_and(|at| at.ends_with("fd")))
 }
 
-fn directory_of(path: &Path) -> &Path {
+/// The directory that a file is in.
+pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -65,23 +71,16 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
             };
         }
     };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(UNFINISHED);
-    #[cfg(unix)]
-    {
-        // A temporary file is private by default; a result is an ordinary file.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    // The error of the operating system alone: the name of the temporary file means nothing to the user.
-    let plain = |error: std::io::Error| std::io::Error::from(error.kind());
-    let mut file = builder.tempfile_in(directory_of(&target)).map_err(plain).map_err(Error::io("write", path))?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(Error::io("write", path))?;
-    file.persist(&target).map_err(|failed| Error::io("write", path)(failed.error))?;
-    Ok(())
+    let write = || {
+        let mut unfinished = UnfinishedFile::create(directory_of(&target))?;
+        unfinished.file.write_all(bytes)?;
+        unfinished.finish(&target)
+    };
+    write().map_err(Error::io("write", path))
 }
 
-/// Finds out whether [`write_atomic`] could write a file, before work that ends with it.
+/// Finds out whether [`write_atomic`] could write a file, before work that ends with it. Removes what kills have left in
+/// its directory.
 ///
 /// # Errors
 /// The directory is missing or not writable, or `path` is a directory.
@@ -95,8 +94,8 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if !directory.is_dir() {
         return Err(Error::file(path, format!("cannot be written: there is no directory {}", directory.display())));
     }
-    tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory).map_err(Error::io("write", path))?;
-    Ok(())
+    remove_unfinished(directory);
+    UnfinishedFile::create(directory).map(drop).map_err(Error::io("write", path))
 }
 
 /// Whether [`write_atomic`] writes through rather than replacing a file.
@@ -115,30 +114,68 @@ pub fn check_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes what a kill during [`write_atomic`] left in a directory.
-pub fn remove_unfinished(directory: &Path) {
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            // Best effort: litter is harmless.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Reads a whole file.
+/// Opens a regular file: a pipe would wait for ever, a device may have no end.
 ///
 /// # Errors
-/// It is missing or unreadable.
+/// It is missing, unreadable or something else.
+pub fn open(path: &Path) -> Result<std::fs::File> {
+    let data = std::fs::metadata(path).map_err(Error::io("read", path))?;
+    if !data.is_file() && !data.is_dir() {
+        return Err(Error::file(path, "is a device, a pipe or a socket; expected a regular file"));
+    }
+    std::fs::File::open(path).map_err(Error::io("read", path))
+}
+
+/// Reads a whole file; what does not fit memory is an error.
+///
+/// # Errors
+/// It is missing, unreadable, not a regular file, or larger than memory.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(Error::io("read", path))
+    let file = open(path)?;
+    let bytes = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut content = Vec::new();
+    let reserve = |content: &mut Vec<u8>| usize::try_from(bytes).is_ok_and(|bytes| content.try_reserve_exact(bytes).is_ok());
+    if !memory::fits(bytes) || !reserve(&mut content) {
+        return Err(Error::file(path, format!("has {bytes} bytes, more than memory holds")));
+    }
+    // Not beyond what was there at first: somebody may be adding to it.
+    file.take(bytes).read_to_end(&mut content).map_err(Error::io("read", path))?;
+    Ok(content)
 }
 
 /// Reads a whole text file.
 ///
 /// # Errors
-/// It is missing, unreadable or not UTF-8.
+/// It is missing, unreadable, not a regular file, longer than any text of ours, or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(Error::io("read", path))
+    text(open(path)?, path)
+}
+
+/// Reads text that the user hands over, perhaps through a pipe.
+///
+/// # Errors
+/// It is missing, unreadable, longer than any text of ours, or not UTF-8.
+pub fn read_handed(path: &Path) -> Result<String> {
+    text(std::fs::File::open(path).map_err(Error::io("read", path))?, path)
+}
+
+fn text(file: std::fs::File, path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = file.take(LONGEST_TEXT + 1).read_to_string(&mut text).map_err(Error::io("read", path))?;
+    match read as u64 > LONGEST_TEXT {
+        true => Err(Error::file(path, format!("has more than {LONGEST_TEXT} bytes; expected a text"))),
+        false => Ok(text),
+    }
+}
+
+/// A path that can be written into JSON and settings, which are UTF-8.
+///
+/// # Errors
+/// Its bytes are not UTF-8.
+pub fn utf8(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        Error::file(path, "has a name that is not UTF-8, which settings and results cannot hold: rename it")
+    })
 }
 
 /// Lower-case hexadecimal.
@@ -152,7 +189,7 @@ pub fn hex(bytes: &[u8]) -> String {
 /// It is missing or unreadable, or a stop was asked for.
 pub fn sha256(path: &Path, stop: &Stop) -> Result<String> {
     use sha2::{Digest, Sha256};
-    let mut file = std::fs::File::open(path).map_err(Error::io("read", path))?;
+    let mut file = open(path)?;
     let (mut hash, mut block) = (Sha256::new(), vec![0u8; 1 << 20]);
     loop {
         stop.check()?;
@@ -182,7 +219,6 @@ pub fn is_same(file: &std::fs::File, path: &Path) -> bool {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     #[test]
     fn a_link_stays_and_what_it_links_to_is_replaced() {
@@ -225,5 +261,19 @@ mod tests {
         assert!(is_stream(&pipe) && !std::fs::metadata(&pipe).unwrap().is_file());
         write_atomic(Path::new("/dev/null"), b"gone").unwrap();
         assert!(is_stream(Path::new("/dev/null")) && is_stream(Path::new("/dev/stdout")) && !is_stream(home.path()));
+    }
+
+    #[test]
+    fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
+        let home = tempfile::tempdir().unwrap();
+        let pipe = home.path().join("summary.json");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", home.path().join("zero")).unwrap();
+        for path in [pipe, home.path().join("zero")] {
+            for error in [read(&path).unwrap_err(), read_text(&path).unwrap_err()] {
+                assert!(error.to_string().contains("expected a regular file"), "{error}");
+            }
+            assert!(sha256(&path, &Stop::new()).is_err());
+        }
     }
 }
