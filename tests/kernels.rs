@@ -9,13 +9,12 @@
 
 mod common;
 
-use common::difference;
 use common::host_library::{address_sanitized_kernels, checked_kernels, run_sanitized};
 use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
 use common::problems::{Recipe, Task, Values};
+use common::{assert_close, difference, run, run_on};
 use harmonia::architecture::HopWeights;
-use harmonia::config::DropoutPlace;
-use harmonia::config::States;
+use harmonia::config::{DropoutPlace, Monb, States};
 use harmonia::dataset::Level;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda::{self, Cuda};
@@ -23,12 +22,15 @@ use harmonia::device::host::Host;
 use harmonia::device::launcher::{Blocks, Driver, Launcher};
 use harmonia::device::{Device, Dropout, Responses, Routing};
 use harmonia::graph::{Direction, Walk};
-use harmonia::plan::Plan;
+use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
 use std::path::Path;
 
 /// Names the library to load in a child process.
 const LIBRARY_VARIABLE: &str = "HARMONIA_TEST_LIBRARY";
+
+/// Edges that weigh from 0.002 to 0.05.
+const LIGHT: f32 = 1.0 / 64.0;
 
 /// Small problems, one for each thing that can differ.
 fn recipes() -> Vec<Recipe> {
@@ -68,7 +70,18 @@ fn recipes() -> Vec<Recipe> {
         // Numbers: one, and more than a warp of them; of graphs too.
         Recipe { seed: 24, nodes: 70, features: 5, task: Task::Numbers(1), ..base.clone() },
         Recipe { seed: 25, nodes: 40, features: 4, task: Task::Numbers(37), ..base.clone() },
-        Recipe { seed: 26, nodes: 45, graphs: 6, features: 9, level: Level::Graph, task: Task::Numbers(2), ..base },
+        Recipe {
+            seed: 26,
+            nodes: 45,
+            graphs: 6,
+            features: 9,
+            level: Level::Graph,
+            task: Task::Numbers(2),
+            ..base.clone()
+        },
+        // Degrees far below one: what is divided by them grows.
+        Recipe { seed: 27, nodes: 300, features: 6, weighted: true, weight_unit: LIGHT, ..base.clone() },
+        Recipe { seed: 28, nodes: 200, features: 33, weighted: true, weight_unit: LIGHT, task: Task::Binary, ..base },
     ]
 }
 
@@ -87,6 +100,7 @@ fn random_recipes(count: u64) -> Vec<Recipe> {
             features: pick(&[1, 2, 4, 7, 8, 9, 31, 32, 33, 64, 96, 97, 130]),
             direction: if pick(&[0, 1]) == 0 { Direction::Undirected } else { Direction::Directed },
             weighted: pick(&[0, 1]) == 1,
+            weight_unit: 1.0,
             walk: Walk { self_loops: pick(&[0, 0, 1]) == 1, lazy: pick(&[0, 0, 1]) == 1 },
             level: if graphs > 1 && pick(&[0, 1]) == 1 { Level::Graph } else { Level::Node },
             task: match pick(&[0, 1, 2, 3]) {
@@ -133,6 +147,8 @@ fn hubs() -> Vec<Recipe> {
         hub(32, 6, Direction::Directed, true),
         hub(33, 33, Direction::Directed, false),
         hub(34, 96, Direction::Undirected, true),
+        hub(36, 7, Direction::Undirected, false),
+        hub(37, 35, Direction::Undirected, true),
         // The same rows are long in class space, whose widths are those of tasks.
         Recipe { task: Task::Classes(11), ..hub(35, 2, Direction::Directed, true) },
     ]
@@ -150,7 +166,7 @@ fn dropouts() -> [Dropout; 3] {
 const RANDOM_SHAPES: u64 = 24;
 
 /// So few blocks that small problems stride over their rows, nodes and features, as large ones do.
-const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10 };
+const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, shared: 99 << 10 };
 
 /// Everything, on one driver.
 fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
@@ -162,18 +178,21 @@ fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
     masks(&device);
     for (states, tolerance) in [(States::F16, HALF_TOLERANCE), (States::Bf16, BFLOAT_TOLERANCE)] {
         let device = launcher(states);
-        let refused = |recipe: &Recipe| states == States::F16 && recipe.direction == Direction::Directed;
-        let recipes = recipes().into_iter().filter(|recipe| recipe.seed < 13 || recipe.seed >= 20);
-        for recipe in &recipes.chain(hubs()).chain(random_recipes(RANDOM_SHAPES / 3)).collect::<Vec<_>>() {
-            if refused(recipe) {
-                let error =
-                    device.inputs(&recipe.problem().batch(Plan::DIRECT), Plan::DIRECT).err().unwrap().to_string();
-                assert!(error.contains("engine.states = bf16"), "{error}");
-            } else {
-                check(&device, recipe, None, tolerance);
-            }
+        in_half(states).iter().for_each(|recipe| check(&device, recipe, None, tolerance));
+        let directed = hubs().into_iter().find(|recipe| recipe.direction == Direction::Directed).unwrap();
+        let inputs = device.inputs(&directed.problem().batch(Plan::DIRECT), Plan::DIRECT);
+        assert_eq!(inputs.is_err(), states == States::F16);
+        if let Err(error) = inputs {
+            assert!(error.to_string().contains("engine.states = bf16"), "{error}");
         }
     }
+}
+
+/// What states in half precision are compared on: everything that is not about experts, and undirected for f16.
+fn in_half(states: States) -> Vec<Recipe> {
+    let recipes = recipes().into_iter().filter(|recipe| recipe.seed < 13 || recipe.seed >= 20);
+    let all = recipes.chain(hubs()).chain(random_recipes(RANDOM_SHAPES / 3));
+    all.filter(|recipe| states != States::F16 || recipe.direction == Direction::Undirected).collect()
 }
 
 /// Masks are the same bits as on the CPU.
@@ -191,6 +210,28 @@ fn masks<V: Driver>(device: &Launcher<V>) {
 fn every_op_agrees_on_the_host() {
     suite(|| Host::new().unwrap(), Blocks::default());
     suite(|| Host::new().unwrap(), FEW_BLOCKS);
+}
+
+/// Turing gives a block 64 KiB: sizes that follow the model and its pieces stay below what the device has.
+#[test]
+fn every_op_agrees_where_shared_memory_is_short() {
+    for limit in [64 << 10, 48 << 10] {
+        let device = Launcher::new(Host::new().unwrap().with_shared_limit(limit), States::F32);
+        for recipe in recipes().iter().chain(&many_pieces()) {
+            check(&device, recipe, None, TOLERANCE);
+        }
+    }
+}
+
+/// Experts whose pieces, or activations, take between 48 and 99 KiB.
+fn many_pieces() -> Vec<Recipe> {
+    let base = Recipe { nodes: 90, features: 12, hidden: vec![64, 32], bases: 4, ..Recipe::default() };
+    vec![
+        Recipe { seed: 41, ..base.clone() },
+        Recipe { seed: 42, active: 3, ..base.clone() },
+        Recipe { seed: 43, hidden: vec![100, 60], ..base.clone() },
+        Recipe { seed: 44, hidden: vec![130, 20], ..base },
+    ]
 }
 
 #[test]
@@ -221,6 +262,20 @@ fn every_op_agrees_under_the_address_sanitizer() {
 fn child_of_the_address_sanitizer() {
     let Ok(path) = std::env::var(LIBRARY_VARIABLE) else { return };
     suite(|| Host::load(Path::new(&path)).unwrap(), Blocks::default());
+}
+
+/// Degrees of edges that weigh little: 1 / degree, by which stored gradients are multiplied, must not leave the range of half.
+#[test]
+fn light_edges_stay_in_the_range_of_half_on_the_cpu() {
+    for recipe in recipes().iter().filter(|recipe| recipe.weight_unit == LIGHT) {
+        let problem = recipe.problem();
+        for space in [Space::Features, Space::Classes] {
+            let plan = Plan { monb: Monb::Knots, space, sparse: false };
+            let exact = run::<f64>(&problem, plan, None, None);
+            let half = run_on(&Cpu::<f32>::with_states(States::F16), &problem, plan);
+            assert_close("gradient in half", &half.gradient, &exact.gradient, HALF_TOLERANCE, recipe);
+        }
+    }
 }
 
 /// The suite above would be worth nothing if it could not fail.

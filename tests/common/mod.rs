@@ -82,6 +82,11 @@ pub fn run<T: Ops>(problem: &Problem, plan: Plan, noise: Option<&[f64]>, dropout
     run_batch(&problem.batch(plan), &problem.layout, plan, &problem.parameters, noise, dropout)
 }
 
+/// One pass over a whole problem on a device with settings of its own.
+pub fn run_on<T: Ops>(device: &Cpu<T>, problem: &Problem, plan: Plan) -> Outcome<T> {
+    pass(device, &problem.batch(plan), &problem.layout, plan, &problem.parameters, None, None)
+}
+
 /// One pass forward and backward.
 pub fn run_batch<T: Ops>(
     batch: &Batch,
@@ -91,12 +96,23 @@ pub fn run_batch<T: Ops>(
     noise: Option<&[f64]>,
     dropout: Option<Dropout>,
 ) -> Outcome<T> {
-    let device = Cpu::<T>::new();
+    pass(&Cpu::<T>::new(), batch, layout, plan, parameters, noise, dropout)
+}
+
+fn pass<T: Ops>(
+    device: &Cpu<T>,
+    batch: &Batch,
+    layout: &Layout,
+    plan: Plan,
+    parameters: &[f64],
+    noise: Option<&[f64]>,
+    dropout: Option<Dropout>,
+) -> Outcome<T> {
     let rounded = |values: &[f64]| values.iter().map(|&value| T::from_f64(value)).collect::<Vec<T>>();
     let inputs = device.inputs(batch, plan).unwrap();
     let parameters = rounded(parameters);
     let randomness = Randomness { noise: noise.map(rounded), dropout };
-    let mut pass = Pass::new(&device, layout, plan, batch, &inputs).unwrap();
+    let mut pass = Pass::new(device, layout, plan, batch, &inputs).unwrap();
     assert!(pass.fits(batch));
     let logits = pass.forward(&inputs, &parameters, &randomness).unwrap().clone();
     let hop_weights = device.download(pass.hop_weights()).unwrap();

@@ -40,6 +40,8 @@ pub struct Recipe {
     pub graphs: usize,
     pub direction: Direction,
     pub weighted: bool,
+    /// What weights are multiples of an eighth of; a power of two.
+    pub weight_unit: f32,
     pub walk: Walk,
     pub level: Level,
     pub task: Task,
@@ -68,6 +70,7 @@ impl Default for Recipe {
             graphs: 1,
             direction: Direction::Undirected,
             weighted: false,
+            weight_unit: 1.0,
             walk: Walk::default(),
             level: Level::Node,
             task: Task::Classes(3),
@@ -156,6 +159,7 @@ impl Recipe {
         // Long rows of A and, on directed graphs, of A^T.
         edges.extend((1..=self.hub as u32).flat_map(|leaf| [(0, leaf), (leaf, 1)]));
         let weights = self.weighted.then(|| random_weights(&mut rng, edges.len()));
+        let weights: Option<Vec<f32>> = weights.map(|weights| weights.iter().map(|w| w * self.weight_unit).collect());
         let values = (0..self.nodes * self.features).map(|_| match self.values {
             Values::Continuous => (4.0 * rng.uniform() - 2.0) as f32,
             Values::Few(count) => [0.0, 1.0, -1.5, 0.75, 2.25][rng.below(count)],

@@ -5,6 +5,7 @@
  *
  *   FAKE_DRIVER=12020     version the driver claims            FAKE_DEVICES=0   how many devices it claims
  *   FAKE_REFUSE=1         fatbins are refused (2: all modules)  FAKE_POOLS=0     no memory pools
+ *   FAKE_CAPABILITY=89    compute capability
  * Kernels: `fake_fill` {float* at; uint64 count; float value}, and `fake_crash`, after which every call fails.
  */
 #include <pthread.h>
@@ -54,8 +55,8 @@ Code cuDeviceGetAttribute(int* value, int attribute, int device) {
     case 5: *value = 2147483647; break;                /* grid x */
     case 6: case 7: *value = 65535; break;             /* grid y, z */
     case 16: *value = 108; break;                      /* multiprocessors */
-    case 75: *value = 8; break;                        /* capability */
-    case 76: *value = 9; break;
+    case 75: *value = setting("FAKE_CAPABILITY", 89) / 10; break;
+    case 76: *value = setting("FAKE_CAPABILITY", 89) % 10; break;
     case 97: *value = 101376; break;                   /* shared memory, opt-in */
     case 115: *value = setting("FAKE_POOLS", 1); break; /* memory pools */
     default: return INVALID;

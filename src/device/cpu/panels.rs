@@ -92,11 +92,6 @@ impl<T: Real> Panels<T> {
         self.width.min(self.cols)
     }
 
-    /// All elements, panel by panel.
-    pub fn elements(&self) -> &[T] {
-        &self.data
-    }
-
     /// All panels, in order, in parallel.
     pub fn panels(&self) -> impl IndexedParallelIterator<Item = Panel<&[T]>> {
         let (rows, width) = (self.rows, self.width);

@@ -64,7 +64,8 @@ pub fn backward<T: Real>(
             backward_as(cpu, &cpu.reals, gradient, d_hop_weights, responses, hop_weights, walk, scope, T::one());
         }
         States::F16 => {
-            let scale = walk::half_scale(gradient.elements(), T::one());
+            let largest = |panel: Panel<&[T]>| walk::largest_by_degree(panel.data, &walk.inverse_degree, panel.width);
+            let scale = walk::half_scale(gradient.panels().map(largest).reduce(T::zero, T::max));
             backward_as(cpu, &cpu.halves, gradient, d_hop_weights, responses, hop_weights, walk, scope, scale);
         }
         States::Bf16 => {

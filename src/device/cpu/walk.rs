@@ -67,12 +67,12 @@ pub fn backward<T: Real>(
         *sum += T::from_f64(partial[class..].iter().step_by(outputs).sum());
     }
     let is_half = matches!(hops.states, super::hops::Stored::F16(_));
-    let largest_weight = match &inputs.reach {
-        CpuReach::Walk(_) => T::one(),
-        CpuReach::Weights(weights) => weights.iter().copied().fold(T::one(), T::max),
+    hops.scale = match &inputs.reach {
+        _ if !is_half => T::one(),
+        CpuReach::Walk(walk) => half_scale(largest_by_degree(d_logits, &walk.inverse_degree, outputs)),
+        CpuReach::Weights(weights) => half_scale(largest(d_logits) * weights.iter().copied().fold(T::one(), T::max)),
         CpuReach::Table(..) => return Err(no_walk()),
     };
-    hops.scale = if is_half { half_scale(d_logits, largest_weight) } else { T::one() };
     let (rows, width, count, scale) = (hops.rows, hops.width, hops.hops, hops.scale);
     with_states!(&mut hops.states, states => match &inputs.reach {
         CpuReach::Walk(walk) => {
@@ -109,11 +109,29 @@ pub fn backward<T: Real>(
     Ok(())
 }
 
-/// The power of two that brings the largest of `values` times `factor` to about [`HALF_SIZE`].
-pub fn half_scale<T: Real>(values: &[T], factor: T) -> T {
-    let largest = values.par_iter().with_min_len(ROW_CHUNK).map(|value| value.abs()).reduce(T::zero, T::max);
-    let exponent = (HALF_SIZE / (largest * factor).widen()).log2().floor();
+/// The power of two that brings the largest of what is stored to about [`HALF_SIZE`].
+pub fn half_scale<T: Real>(largest: T) -> T {
+    let exponent = (HALF_SIZE / largest.widen()).log2().floor();
     T::from_f64(if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 })
+}
+
+/// Largest |value|.
+fn largest<T: Real>(values: &[T]) -> T {
+    values.par_iter().with_min_len(ROW_CHUNK).map(|value| value.abs()).reduce(T::zero, T::max)
+}
+
+/// Largest |value / degree of its row| of rows of `width`: Z_t = D^-1 Y_t is what is stored, and degrees of weighted edges
+/// may be far below one.
+pub fn largest_by_degree<T: Real>(values: &[T], inverse_degree: &[T], width: usize) -> T {
+    let rows = values.par_chunks(width * ROW_CHUNK).zip(inverse_degree.par_chunks(ROW_CHUNK));
+    let chunk = |(values, inverse): (&[T], &[T])| {
+        let row = |row: &[T]| row.iter().fold(T::zero(), |largest, value| largest.max(value.abs()));
+        values
+            .chunks_exact(width)
+            .zip(inverse)
+            .fold(T::zero(), |largest, (values, &inverse)| largest.max(row(values) * inverse))
+    };
+    rows.map(chunk).reduce(T::zero, T::max)
 }
 
 /// The rows within so many steps of those that are scored; none stands for all.

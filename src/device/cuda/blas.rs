@@ -26,13 +26,14 @@ impl Blas {
         // SAFETY: the library is there and the context current; the stream outlives the handle. `Blas` owns the handle from
         // the moment it exists.
         unsafe {
-            check_cublas(sys::cublasCreate_v2(&mut handle), "start cuBLAS")?;
+            check_cublas(sys::cublasCreate_v2(&mut handle), stream.sync, "start cuBLAS")?;
             let blas = Blas { stream: stream.clone(), handle };
-            check_cublas(sys::cublasSetStream_v2(handle, stream.raw.cast()), "give cuBLAS the stream")?;
+            check_cublas(sys::cublasSetStream_v2(handle, stream.raw.cast()), stream.sync, "give cuBLAS the stream")?;
             // The default is fp32 without TF32.
-            check_cublas(sys::cublasSetMathMode(handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH), "set up cuBLAS")?;
+            let math = sys::cublasMath_t::CUBLAS_DEFAULT_MATH;
+            check_cublas(sys::cublasSetMathMode(handle, math), stream.sync, "set up cuBLAS")?;
             let atomics = sys::cublasAtomicsMode_t::CUBLAS_ATOMICS_NOT_ALLOWED;
-            check_cublas(sys::cublasSetAtomicsMode(handle, atomics), "set up cuBLAS")?;
+            check_cublas(sys::cublasSetAtomicsMode(handle, atomics), stream.sync, "set up cuBLAS")?;
             Ok(blas)
         }
     }
@@ -77,7 +78,8 @@ impl Blas {
                 int(n)?,
             )
         };
-        check_cublas(status, format_args!("multiply {m} x {k} by {k} x {n} on {}", self.stream.name))
+        let doing = format_args!("multiply {m} x {k} by {k} x {n} on {}", self.stream.name);
+        check_cublas(status, self.stream.sync, doing)
     }
 }
 

@@ -30,6 +30,9 @@ pub struct DeviceInfo {
     pub driver_version: (u32, u32),
 }
 
+/// The oldest generation kernels are compiled for and checked on: Turing.
+const OLDEST: (u32, u32) = (7, 5);
+
 /// The CUDA devices of this machine.
 ///
 /// # Errors
@@ -95,6 +98,8 @@ pub(super) struct Stream {
     driver_version: (u32, u32),
     multiprocessors: u32,
     last_kernel: Mutex<Option<&'static str>>,
+    /// Whether each launch is waited for.
+    pub(super) sync: bool,
 }
 
 // SAFETY: handles of a device, its context, stream and pool may be used from any thread that made the context current,
@@ -137,6 +142,7 @@ impl Stream {
             driver_version: ((version / 1000) as u32, (version % 1000 / 10) as u32),
             multiprocessors: 0,
             last_kernel: Mutex::new(None),
+            sync: std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0"),
         };
         stream.describe()?;
         Ok(stream)
@@ -211,6 +217,18 @@ impl Stream {
         }
     }
 
+    /// Refuses generations that kernels were never made for, before anything is launched.
+    pub(super) fn check_generation(&self) -> Result<()> {
+        if self.capability >= OLDEST {
+            return Ok(());
+        }
+        let ((major, minor), (oldest, and)) = (self.capability, OLDEST);
+        Err(Error::Device(format!(
+            "{} has compute capability {major}.{minor}; the kernels need {oldest}.{and} (Turing) or newer: set run.device = cpu",
+            self.name
+        )))
+    }
+
     pub(super) fn capability(&self) -> (u32, u32) {
         self.capability
     }
@@ -259,6 +277,10 @@ impl Stream {
     pub(super) fn check(&self, code: CUresult, doing: impl Display) -> Result<()> {
         let result = check(code, doing);
         match (result, *self.last_kernel.lock().unwrap_or_else(PoisonError::into_inner)) {
+            // All that were launched before it had ended well.
+            (Err(Error::Device(message)), Some(kernel)) if is_sticky(code) && self.sync => {
+                Err(Error::Device(format!("{message}; it was kernel `{kernel}` that failed")))
+            }
             (Err(Error::Device(message)), Some(kernel)) if is_sticky(code) => Err(Error::Device(format!(
                 "{message}; the kernel launched last is `{kernel}`: HARMONIA_CUDA_SYNC=1 waits after each and finds the one \
                  that failed"

@@ -90,14 +90,17 @@ pub(super) fn is_unsuitable_image(code: CUresult) -> bool {
 }
 
 /// Nothing, or the error for a failed call of cuBLAS.
-pub(super) fn check_cublas(status: cublasStatus_t, doing: impl Display) -> Result<(), Error> {
+/// `sync`: each launch is waited for.
+pub(super) fn check_cublas(status: cublasStatus_t, sync: bool, doing: impl Display) -> Result<(), Error> {
     use cublasStatus_t as S;
     let advice = match status {
         S::CUBLAS_STATUS_SUCCESS => return Ok(()),
         S::CUBLAS_STATUS_NOT_INITIALIZED => ": is libcublas newer than the driver, or the memory of the GPU full?",
         S::CUBLAS_STATUS_ALLOC_FAILED => ": the memory of the GPU is full; see `nvidia-smi`",
         S::CUBLAS_STATUS_ARCH_MISMATCH => ": this libcublas does not know the GPU; install a newer one",
-        S::CUBLAS_STATUS_EXECUTION_FAILED => ": an earlier kernel may have failed; HARMONIA_CUDA_SYNC=1 shows which",
+        S::CUBLAS_STATUS_EXECUTION_FAILED if !sync => {
+            ": an earlier kernel may have failed; HARMONIA_CUDA_SYNC=1 shows which"
+        }
         _ => "",
     };
     // SAFETY: both functions were checked to exist and return a static string or null.

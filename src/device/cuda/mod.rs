@@ -43,22 +43,21 @@ pub struct Cuda {
     blas: Mutex<Blas>,
     staging: Mutex<Staging>,
     stream: Arc<Stream>,
-    sync: bool,
 }
 
 impl Cuda {
     /// Opens a device and loads the kernels.
     ///
     /// # Errors
-    /// There is no driver, no such device, no cuBLAS, or no form of the kernels that this driver and device can run.
+    /// There is no driver, no such device, a device older than Turing, no cuBLAS, or no form of the kernels that this driver and device can run.
     pub fn new(device: usize) -> Result<Cuda> {
         let stream = Arc::new(Stream::new(device)?);
+        stream.check_generation()?;
         Ok(Cuda {
             module: Module::new(&stream)?,
             blas: Mutex::new(Blas::new(&stream)?),
             staging: Mutex::new(Staging::new(&stream)?),
             stream,
-            sync: std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0"),
         })
     }
 
@@ -172,7 +171,7 @@ impl Driver for Cuda {
         // A code that an earlier kernel left behind must name that one.
         self.stream.check(code, format_args!("launch kernel `{}`", launch.kernel))?;
         self.stream.remember_kernel(launch.kernel);
-        if self.sync { self.stream.synchronize() } else { Ok(()) }
+        if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
     }
 
     unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
@@ -180,7 +179,7 @@ impl Driver for Cuda {
         // SAFETY: as the caller promises.
         unsafe { blas.gemm(product) }?;
         self.stream.remember_kernel("cublasSgemm");
-        if self.sync { self.stream.synchronize() } else { Ok(()) }
+        if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
     }
 }
 

@@ -39,6 +39,7 @@ pub struct Host {
     engine: Arc<Engine>,
     /// 0: natural order of threads.
     order: u64,
+    shared_limit: usize,
 }
 
 /// Memory that kernels on the host may use.
@@ -65,7 +66,7 @@ impl Host {
     }
 
     fn from_engine(engine: Engine) -> Result<Host> {
-        let host = Host { engine: Arc::new(engine), order: 0 };
+        let host = Host { engine: Arc::new(engine), order: 0, shared_limit: SHARED_LIMIT };
         match std::env::var(ORDER_VARIABLE) {
             Err(_) => Ok(host),
             Ok(seed) => match seed.parse() {
@@ -79,6 +80,12 @@ impl Host {
     pub fn in_random_order(mut self, seed: u64) -> Host {
         // Neighbouring seeds start the engine's generator far apart, and never at 0.
         self.order = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        self
+    }
+
+    /// With less shared memory for a block, as on older GPUs.
+    pub fn with_shared_limit(mut self, bytes: usize) -> Host {
+        self.shared_limit = bytes.min(SHARED_LIMIT);
         self
     }
 
@@ -113,7 +120,7 @@ impl Driver for Host {
     }
 
     fn shared_limit(&self) -> usize {
-        SHARED_LIMIT
+        self.shared_limit
     }
 
     fn free_bytes(&self) -> Result<Option<usize>> {
@@ -165,6 +172,12 @@ impl Driver for Host {
     }
 
     unsafe fn launch(&self, launch: &Launch) -> Result<()> {
+        if launch.shared_bytes as usize > self.shared_limit {
+            return Err(Error::Device(format!(
+                "kernel `{}` asks for {} bytes of shared memory; a block has at most {}",
+                launch.kernel, launch.shared_bytes, self.shared_limit
+            )));
+        }
         let name = CString::new(launch.kernel)
             .map_err(|_| Error::Device(format!("kernel name `{}` contains a zero", launch.kernel)))?;
         let mut message: [c_char; MESSAGE_BYTES] = [0; MESSAGE_BYTES];

@@ -21,7 +21,7 @@ use std::ptr::null;
 /// Shared memory for the tables of a block in the forward pass: two blocks fit every multiprocessor.
 pub(super) const TABLE_BYTES: usize = 48 << 10;
 /// Shared memory for thresholds and sums of a block in the backward pass: what every GPU from compute capability 8.0 on can
-/// give. A constant, so that the order of sums does not depend on the device.
+/// give; [`Blocks::shared`] where a device has less.
 pub(super) const SUM_BYTES: usize = 88 << 10;
 /// What sums of chunks may take before there are fewer chunks.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -95,7 +95,7 @@ impl Cut {
     /// As many warps as have room for their sums.
     pub(super) fn backward(nodes: usize, features: usize, thresholds: usize, stride: usize, most: Blocks) -> Cut {
         let bytes = |warps: u32| (thresholds + warps as usize * 2 * stride) * LANES * size_of::<f32>();
-        let fitting = (1..=BACKWARD_WARPS).rev().find(|&warps| bytes(warps) <= SUM_BYTES);
+        let fitting = (1..=BACKWARD_WARPS).rev().find(|&warps| bytes(warps) <= SUM_BYTES.min(most.shared));
         let (lanes, tiles) = tiles(features, if fitting.is_some() { 1 } else { LANES });
         let sum_bytes = (2 * stride * features * size_of::<f32>()) as u64;
         let most = (most.backward / tiles).min(SCRATCH_BYTES / sum_bytes.max(1)).max(1);

@@ -70,11 +70,14 @@ pub struct Blocks {
     pub backward: u64,
     /// Elements of states that class space turns into floats at a time: 16 MiB, which caches of large GPUs keep.
     pub states: u64,
+    /// Bytes of shared memory a block may have: what every GPU from compute capability 8.0 on gives. The one number that
+    /// follows the device: Turing has less, and there tiles are smaller and sums in another order.
+    pub shared: usize,
 }
 
 impl Default for Blocks {
     fn default() -> Self {
-        Blocks { rows: 4096, nodes: 4096, backward: 2048, states: 1 << 22 }
+        Blocks { rows: 4096, nodes: 4096, backward: 2048, states: 1 << 22, shared: 99 << 10 }
     }
 }
 
@@ -89,12 +92,14 @@ pub struct Launcher<V: Driver> {
 impl<V: Driver> Launcher<V> {
     /// Runs on `driver`; propagated states are stored as `states`.
     pub fn new(driver: V, states: States) -> Self {
-        Launcher { driver, states, blocks: Blocks::default(), last_table: Mutex::new(None) }
+        let launcher = Launcher { driver, states, blocks: Blocks::default(), last_table: Mutex::new(None) };
+        launcher.with_blocks(Blocks::default())
     }
 
     /// With other numbers of blocks: tests make small problems stride.
-    pub fn with_blocks(self, blocks: Blocks) -> Self {
-        Launcher { blocks, ..self }
+    pub fn with_blocks(mut self, blocks: Blocks) -> Self {
+        self.blocks = Blocks { shared: blocks.shared.min(self.driver.shared_limit()), ..blocks };
+        self
     }
 
     /// The machine below.

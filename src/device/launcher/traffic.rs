@@ -271,7 +271,7 @@ impl StepTraffic<'_> {
         let a = self.architecture();
         let sizes = Sizes::new(&self.problem.layout);
         let variant = Variant::of(a, None);
-        let workspace = global_workspace(a, variant);
+        let workspace = global_workspace(a, variant, Blocks::default());
         let chunks = Chunks::new(self.problem.nodes, a, &sizes, variant, workspace, Blocks::default());
         let (teams, expert_parameters) = (chunks.teams(variant), a.experts * sizes.hidden as usize);
         let elements = (self.problem.nodes * a.features) as f64;

@@ -132,12 +132,13 @@ impl<V: Driver> Launcher<V> {
         hops.scale = match self.states {
             // Gradients are averages over the targets: far below the smallest half where there are many.
             States::F16 => {
-                let most = match &inputs.reach {
-                    DeviceReach::Walk(_) => 1.0,
-                    DeviceReach::Weights(weights) => weights.largest,
+                // What is stored is divided by degrees, which weights below one make small.
+                let largest = match &inputs.reach {
+                    DeviceReach::Walk(walk) => self.largest(d_logits, outputs, Some(&walk.inverse_degree))?,
+                    DeviceReach::Weights(weights) => self.largest(d_logits, outputs, None)? * weights.largest,
                     DeviceReach::Table(_) => return Err(no_walk()),
                 };
-                half_scale(self.largest(d_logits, outputs, None)? * most)
+                half_scale(largest)
             }
             States::F32 | States::Bf16 => 1.0,
         };

@@ -98,7 +98,8 @@ impl<V: Driver> Launcher<V> {
         };
         let heads = self.fold(&sizes, routing, parameters, layout)?;
         let widths = self.widths(a, variant)?;
-        let chunks = Chunks::new(inputs.nodes, a, &sizes, variant, global_workspace(a, variant), self.blocks);
+        let chunks =
+            Chunks::new(inputs.nodes, a, &sizes, variant, global_workspace(a, variant, self.blocks), self.blocks);
         let expert_parameters = a.experts * sizes.hidden as usize;
         let teams = chunks.teams(variant);
         let mut team_sums = self.zeroed::<f32>(teams as usize * expert_parameters)?;
@@ -223,7 +224,7 @@ impl<V: Driver> Launcher<V> {
         let sizes = Sizes::new(layout);
         // Dropout of hidden units takes the generic kernels, a sparse X those for columns.
         let bytes = |variant: &Variant| {
-            let workspace = global_workspace(a, variant);
+            let workspace = global_workspace(a, variant, self.blocks);
             let chunks = Chunks::new(nodes, a, &sizes, variant, workspace, self.blocks);
             let (teams, parameters) = (chunks.teams(variant) as usize, a.experts * sizes.hidden as usize);
             let sums = (teams + 1) * parameters + (chunks.chunks as usize + 2) * sizes.heads;
@@ -278,7 +279,7 @@ impl<V: Driver> Launcher<V> {
         }
         let bytes = workspace_bytes(architecture);
         let size = bytes / size_of::<f32>();
-        if global_workspace(architecture, variant) == 0 {
+        if global_workspace(architecture, variant, self.blocks) == 0 {
             return Ok(Workspace { size, shared_bytes: bytes as u32, memory: None });
         }
         let blocks = (grid[0] * grid[1]) as usize;

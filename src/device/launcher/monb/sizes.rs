@@ -8,9 +8,8 @@ use crate::device::launcher::{Blocks, abi};
 
 /// What sums of teams, and workspaces of blocks, may take together before there are fewer blocks.
 const SCRATCH_BYTES: u64 = 256 << 20;
-/// Shared memory for activations in the generic kernels: with their tiles of X and dF, what every GPU from compute
-/// capability 8.0 on can give a block. A constant, so that the order of sums does not depend on the device.
-const SHARED_WORKSPACE: usize = 88 << 10;
+/// Shared memory of the generic kernels beside that for activations: their tiles of X and dF.
+const TILE_BYTES: usize = 11 << 10;
 /// Threads of a block of the generic kernels, and nodes it evaluates at a time.
 const ANY_THREADS: u32 = 128;
 const ANY_POINTS: usize = 32;
@@ -161,11 +160,11 @@ fn feature_tiles(architecture: &Architecture) -> u64 {
 /// Blocks of a forward pass along features and nodes; further nodes are strided over.
 pub fn forward_grid(nodes: usize, architecture: &Architecture, variant: &Variant, most: Blocks) -> [u64; 2] {
     if variant.points == Points::Columns {
-        let most = most.nodes.min(SCRATCH_BYTES / (global_workspace(architecture, variant) as u64).max(1)).max(1);
+        let most = most.nodes.min(SCRATCH_BYTES / (global_workspace(architecture, variant, most) as u64).max(1)).max(1);
         return [most.min(architecture.features as u64), 1];
     }
     let node_tiles = (nodes as u64).div_ceil(u64::from(abi::HARMONIA_MONB_ROWS));
-    let column_bytes = feature_tiles(architecture) * global_workspace(architecture, variant) as u64;
+    let column_bytes = feature_tiles(architecture) * global_workspace(architecture, variant, most) as u64;
     let most = most.nodes.min(SCRATCH_BYTES / column_bytes.max(1)).max(1);
     [feature_tiles(architecture), node_tiles.min(most)]
 }
@@ -177,14 +176,17 @@ pub fn workspace_bytes(architecture: &Architecture) -> usize {
     units * ANY_POINTS * size_of::<f32>()
 }
 
-/// Bytes of it in shared memory: all or nothing.
+/// Bytes of it in shared memory, where that is not short: all or nothing.
 fn shared_workspace(architecture: &Architecture) -> usize {
-    let bytes = workspace_bytes(architecture);
-    if bytes <= SHARED_WORKSPACE { bytes } else { 0 }
+    if fits(architecture, Blocks::default()) { workspace_bytes(architecture) } else { 0 }
+}
+
+/// Whether a workspace fits shared memory beside the tiles.
+fn fits(architecture: &Architecture, most: Blocks) -> bool {
+    workspace_bytes(architecture) + TILE_BYTES <= most.shared
 }
 
 /// Bytes a block takes of global memory: none where shared memory will do.
-pub fn global_workspace(architecture: &Architecture, variant: &Variant) -> usize {
-    let bytes = workspace_bytes(architecture);
-    if variant.is_generic() && shared_workspace(architecture) == 0 { bytes } else { 0 }
+pub fn global_workspace(architecture: &Architecture, variant: &Variant, most: Blocks) -> usize {
+    if variant.is_generic() && !fits(architecture, most) { workspace_bytes(architecture) } else { 0 }
 }
