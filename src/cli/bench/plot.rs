@@ -4,6 +4,7 @@
 
 use super::fit::Power;
 use super::scaling::{Point, Series};
+use crate::cli::xml::escape as escaped;
 use std::fmt::Write;
 
 /// A panel, with room for its titles.
@@ -161,9 +162,6 @@ fn line(out: &mut String, power: Power, ends: [f64; 2], x: &Axis, y: &Axis, colo
     )
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 #[cfg(test)]
 mod tests {
