@@ -47,7 +47,8 @@ fn fuzz(target: &str, per_mille: u64, mut read: impl FnMut(&mut Dice)) {
     let start = Instant::now();
     for number in 0..inputs {
         let began = Instant::now();
-        let mut dice = Dice(name ^ seed.wrapping_mul(0xd134_2543_de82_ef95) ^ number.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut dice =
+            Dice(name ^ seed.wrapping_mul(0xd134_2543_de82_ef95) ^ number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let case = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&mut dice)));
         assert!(case.is_ok(), "{target}: input {number} of seed {seed}, see above");
         assert!(began.elapsed() < LONGEST, "{target}: input {number} of seed {seed} took {:?}", began.elapsed());

@@ -53,9 +53,10 @@ fn no_crate_is_banned_and_every_second_version_is_a_decision() {
         versions.entry(name).or_default().insert(version);
     }
     let is_skipped = |name: &str, version: &str| {
-        skipped.iter().filter_map(|skip| skip.split_once('@')).any(|(known, prefix)| {
-            known == name && (version == prefix || version.starts_with(&format!("{prefix}.")))
-        })
+        skipped
+            .iter()
+            .filter_map(|skip| skip.split_once('@'))
+            .any(|(known, prefix)| known == name && (version == prefix || version.starts_with(&format!("{prefix}."))))
     };
     for (name, versions) in &versions {
         let counted: Vec<&String> = versions.iter().filter(|version| !is_skipped(name, version)).collect();
@@ -93,9 +94,9 @@ fn every_licence_is_one_that_we_have_agreed_to() {
 /// Whether a licence expression can be satisfied: any of those joined by OR, all of those joined by AND.
 fn agrees(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
-    expression.split(" AND ").all(|part| {
-        part.split(" OR ").any(|licence| allowed.iter().any(|known| known == licence.trim()))
-    })
+    expression
+        .split(" AND ")
+        .all(|part| part.split(" OR ").any(|licence| allowed.iter().any(|known| known == licence.trim())))
 }
 
 #[test]

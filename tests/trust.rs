@@ -106,6 +106,14 @@ fn data_that_nothing_matches_are_refused() {
     other.name_parts();
     replace_store(&scratch, &other);
     fails(&scratch.run("harmonia", &["predict", "run", "--out", "p.csv"]), 2, &["features changed", "no names"]);
+    // Nameless, but the same features: other edges and labels are no reason to refuse.
+    let mut longer = people(["age", "noise"]);
+    longer.name_parts();
+    longer.split.test.truncate(4);
+    longer.own_splits = vec![longer.split.clone()];
+    replace_store(&scratch, &longer);
+    let output = scratch.run("harmonia", &["predict", "run", "--out", "p.csv"]);
+    assert!(output.status.success() && message(&output).contains("features are as they were"), "{}", message(&output));
     // Other classes under the same columns.
     replace_store(&scratch, &people(["age", "noise"]));
     std::fs::remove_dir_all(scratch.path("run")).unwrap();
@@ -211,9 +219,11 @@ fn settings_that_demand_gigabytes_are_refused_by_the_limit() {
     assert!(!scratch.path("run").exists());
     // What is not planned ends in a message, too: reading a table of a hundred megabytes.
     std::fs::create_dir(scratch.path("tables")).unwrap();
-    std::fs::write(scratch.path("tables/edges.csv"), "source,target\n0,1\n".to_string() + &"0,1\n".repeat(20_000_000)).unwrap();
+    std::fs::write(scratch.path("tables/edges.csv"), "source,target\n0,1\n".to_string() + &"0,1\n".repeat(20_000_000))
+        .unwrap();
     std::fs::write(scratch.path("tables/nodes.csv"), "x,label\n1,a\n2,b\n").unwrap();
-    let output = scratch.run("harmonia", &["--memory", "100M", "data", "convert", "tables", "--format", "table", "--out", "s"]);
+    let output =
+        scratch.run("harmonia", &["--memory", "100M", "data", "convert", "tables", "--format", "table", "--out", "s"]);
     fails(&output, 1, &["out of memory", "the limit of 100 MiB"]);
     assert!(!scratch.path("s").exists());
 }
@@ -235,7 +245,8 @@ fn a_name_that_is_not_utf8_is_refused_before_training() {
     let odd = scratch.path("").join(name);
     std::fs::create_dir(&odd).unwrap();
     harmonia::store::write(&small_dataset(), &odd.join("store")).unwrap();
-    let mut command = scratch.command("harmonia-train", &train(&["--dataset", "store", "--epochs", "1", "--out", "run"]));
+    let mut command =
+        scratch.command("harmonia-train", &train(&["--dataset", "store", "--epochs", "1", "--out", "run"]));
     fails(&command.current_dir(&odd).output().unwrap(), 2, &["not UTF-8"]);
 }
 
@@ -286,7 +297,10 @@ fn a_file_that_may_not_grow_is_a_full_disk_and_not_a_death() {
         let script = format!("ulimit -f {blocks}; exec '{program}' '{words}'");
         let mut command = scratch.command("harmonia-train", &[]);
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &script]).current_dir(scratch.path("")).envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
+        shell
+            .args(["-c", &script])
+            .current_dir(scratch.path(""))
+            .envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
         let _ = &mut command;
         shell.output().unwrap()
     };
@@ -295,7 +309,13 @@ fn a_file_that_may_not_grow_is_a_full_disk_and_not_a_death() {
     fails(&output, 1, &["cannot write", "run"]);
     assert!(message(&output).contains("too large"), "{}", message(&output));
     scratch.train_ok(&["--resume", "run"]);
-    assert!(std::fs::read_dir(scratch.path("run")).unwrap().all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with('.')));
+    assert!(
+        std::fs::read_dir(scratch.path("run")).unwrap().all(|entry| !entry
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with('.'))
+    );
 }
 
 #[test]
@@ -332,7 +352,11 @@ fn a_model_of_another_kind_of_task_is_refused() {
     let sound = std::fs::read(&path).unwrap();
     let other = with_metadata(&sound, |text| text.replace("\"objective\":\"softmax\"", "\"objective\":\"sigmoid\""));
     std::fs::write(&path, other).unwrap();
-    fails(&scratch.run("harmonia", &["predict", "run", "--out", "p.csv"]), 2, &["best.safetensors", "another kind of task"]);
+    fails(
+        &scratch.run("harmonia", &["predict", "run", "--out", "p.csv"]),
+        2,
+        &["best.safetensors", "another kind of task"],
+    );
 }
 
 #[test]
@@ -356,7 +380,16 @@ fn large_numbers_are_named_and_the_learning_rate_is_not_blamed() {
     values[5] = 1e38;
     dataset.features = Features::new(12, 2, values).unwrap().into();
     harmonia::store::write(&dataset, &scratch.path("store")).unwrap();
-    let output = scratch.train(&train(&["--dataset", "store", "--epochs", "3", "--set", "init.readout_scale=1", "--out", "run"]));
+    let output = scratch.train(&train(&[
+        "--dataset",
+        "store",
+        "--epochs",
+        "3",
+        "--set",
+        "init.readout_scale=1",
+        "--out",
+        "run",
+    ]));
     if !output.status.success() {
         fails(&output, 1, &["feature 1 has values up to 1e38"]);
         assert!(!message(&output).contains("learning_rate"), "{}", message(&output));
@@ -377,7 +410,11 @@ fn slow_dropout_is_announced() {
     let slow = ["--epochs", "1", "--set", "train.dropout=0.1", "--set", "train.dropout_place=hidden", "--out", "run"];
     let output = scratch.train(&train(&slow));
     assert!(output.status.success());
-    assert!(message(&output).contains("note: train.dropout_place = hidden evaluates every expert"), "{}", message(&output));
+    assert!(
+        message(&output).contains("note: train.dropout_place = hidden evaluates every expert"),
+        "{}",
+        message(&output)
+    );
 }
 
 #[test]

@@ -32,8 +32,8 @@ mod xml;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser, Subcommand};
-use harmonia_graph::error::{Error, Result};
 use guard::{MemoryFlag, guarded};
+use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
 use voice::VoiceFlags;
 
@@ -147,7 +147,9 @@ fn parsed<C: Parser>() -> (C, Vec<String>) {
     // Paths go into settings and results, which are text: said now, not when all the work is done.
     if let Some(word) = std::env::args_os().find(|word| word.to_str().is_none()) {
         let shown = std::path::Path::new(&word).display().to_string();
-        voice::error(format_args!("{shown}: is not UTF-8, which settings and results cannot hold: rename it, or give a link to it"));
+        voice::error(format_args!(
+            "{shown}: is not UTF-8, which settings and results cannot hold: rename it, or give a link to it"
+        ));
         std::process::exit(2);
     }
     let read = || {

@@ -229,7 +229,8 @@ impl FittedModel {
         // Sizes are a claim: nothing is made by it before the numbers are seen to be there.
         let (claimed, present) = (architecture.parameters(), checkpoint.elements() as u128);
         if claimed > present {
-            let message = format!("describes a model of {claimed} parameters and holds {present} numbers; it is damaged");
+            let message =
+                format!("describes a model of {claimed} parameters and holds {present} numbers; it is damaged");
             return Err(Error::file(path, message));
         }
         let layout = Layout::new(architecture).map_err(|error| Error::file(path, error.to_string()))?;

@@ -162,7 +162,6 @@ fn line(out: &mut String, power: Power, ends: [f64; 2], x: &Axis, y: &Axis, colo
     )
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

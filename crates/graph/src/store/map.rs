@@ -112,7 +112,8 @@ impl MappedArray {
                     // Infinite in the file itself is said where values are checked.
                     Some(at) if array.doubles()[at].is_finite() => {
                         let value = array.doubles()[at];
-                        let message = format!("element {at} is {value:e}, beyond the range of single precision; rescale it");
+                        let message =
+                            format!("element {at} is {value:e}, beyond the range of single precision; rescale it");
                         Err(Error::file(&self.path, message))
                     }
                     _ => Ok(values.into()),
