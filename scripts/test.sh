@@ -31,6 +31,11 @@ if ! browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; 
 fi
 
 step cargo fmt --all --check
+# Licences, sources, duplicates, bans: tests/supply_chain.rs holds deny.toml everywhere; known faults need a database.
+if command -v cargo-deny >/dev/null; then
+    step cargo deny check bans licenses sources
+    cargo deny check advisories || echo "note: advisories were not checked, or there are some: see above"
+fi
 # nvcc runs once, for the tests: clippy's runs of build.rs, which are its own, and the documentation do without.
 HARMONIA_CUDA=off step cargo clippy --workspace --all-targets -- -D warnings
 # The library by itself, without formats and commands.

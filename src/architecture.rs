@@ -28,6 +28,8 @@ pub enum HopWeights {
 const MOST_PARAMETERS: u128 = 1 << 32;
 /// More experts, too.
 const MOST_EXPERTS: usize = 1 << 16;
+/// More layers of all experts together, too: each has a name and a place.
+const MOST_LAYERS: usize = 1 << 18;
 
 /// All sizes of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,13 +74,18 @@ impl Architecture {
                 return Err(Error::Config(format!("{name} is {value}; it must be between 1 and {}", 1 << 24)));
             }
         }
-        let expert: u128 = self.expert_widths().windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum();
-        let per_feature = (self.bases + self.embedding + self.hops + self.outputs) as u128;
-        let total = self.experts as u128 * (expert + 2 * self.embedding as u128) + self.features as u128 * per_feature;
+        let total = self.parameters();
         if total > MOST_PARAMETERS || self.experts > MOST_EXPERTS {
             return Err(Error::Config(format!(
                 "the model would have {total} parameters in {} experts; at most {MOST_PARAMETERS} in {MOST_EXPERTS} are \
                  supported, lower model.hidden, model.bases or model.experts",
+                self.experts
+            )));
+        }
+        if (self.hidden.len() + 1).saturating_mul(self.experts) > MOST_LAYERS {
+            return Err(Error::Config(format!(
+                "model.hidden has {} layers for each of {} experts; at most {MOST_LAYERS} in all are supported",
+                self.hidden.len(),
                 self.experts
             )));
         }
@@ -89,6 +96,14 @@ impl Architecture {
             )));
         }
         Ok(())
+    }
+
+    /// Numbers that a model of these sizes has, without making any of them.
+    pub fn parameters(&self) -> u128 {
+        let expert: u128 = self.expert_widths().windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum();
+        let per_feature = self.bases as u128 + self.embedding as u128 + self.hops as u128 + self.outputs as u128;
+        let of_experts = self.experts as u128 * (expert + 2 * self.embedding as u128);
+        of_experts + self.features as u128 * per_feature + self.outputs as u128
     }
 
     /// Widths of an expert from input to output: 1, hidden..., B.
@@ -254,6 +269,7 @@ mod tests {
             + a.features * (a.bases + a.embedding + a.hops + a.outputs)
             + a.outputs;
         assert_eq!(layout.len(), formula);
+        assert_eq!(a.parameters(), formula as u128);
         assert_eq!(layout.counts().iter().map(|(_, count)| count).sum::<usize>(), formula);
         assert_eq!(layout.tensors().last().unwrap().range.end, formula);
     }
@@ -264,6 +280,8 @@ mod tests {
         assert!(error.contains("model.active is 6"), "{error}");
         let error = Layout::new(Architecture { hidden: vec![1 << 24, 1 << 24], ..cora() }).unwrap_err().to_string();
         assert!(error.contains("parameters"), "{error}");
+        let error = Layout::new(Architecture { experts: 65536, hidden: vec![1; 2000], ..cora() }).unwrap_err();
+        assert!(error.to_string().contains("model.hidden has 2000 layers"), "{error}");
         let error = Layout::new(Architecture { hidden: vec![16, 0], ..cora() }).unwrap_err().to_string();
         assert!(error.contains("model.hidden"), "{error}");
     }

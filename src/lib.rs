@@ -82,7 +82,7 @@ pub mod train;
 #[cfg(feature = "data")]
 pub use harmonia_data as data;
 pub use harmonia_graph::{
-    Error, Result, Stop, array, dataset, error, files, graph, npy, seed, stop, store, units, walk_table, watch,
+    Error, Result, Stop, array, dataset, error, files, graph, memory, npy, seed, stop, store, units, walk_table, watch,
 };
 pub use model::FittedModel;
 pub use train::fit;

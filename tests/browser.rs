@@ -271,3 +271,24 @@ fn a_page_with_next_to_nothing_is_a_page() {
     assert_eq!(browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)"), ["summary"]);
     clean(&browser);
 }
+
+/// Had a name found its way into the markup after all, the policy of the page would still keep it from running.
+#[test]
+fn an_injected_script_does_not_run() {
+    let Some(browser) = Browser::start() else { return };
+    let page = report::html(&everything(3, &CLASSES, &plain)).unwrap();
+    let injected = "<img src=\"x:\" onerror=\"window.injected = 1\"><script>window.injected = 2</script>";
+    browser.open(
+        &page.replace("<main id=\"main\" tabindex=\"-1\">", &format!("<main id=\"main\" tabindex=\"-1\">{injected}")),
+    );
+    browser.settled();
+    assert_eq!(browser.run("return String(window.injected)"), "undefined");
+    assert!(browser.messages().iter().any(|message| message.contains("Content Security Policy")));
+    // Without the policy it would: the test can fail.
+    let open = page.replace("http-equiv=\"Content-Security-Policy\"", "name=\"none\"");
+    browser.open(
+        &open.replace("<main id=\"main\" tabindex=\"-1\">", &format!("<main id=\"main\" tabindex=\"-1\">{injected}")),
+    );
+    browser.settled();
+    assert_ne!(browser.run("return String(window.injected)"), "undefined");
+}

@@ -1,5 +1,9 @@
 //! Trains a model; see `harmonia-train --help`.
 
+/// Beyond its limit there is a message and exit code 1.
+#[global_allocator]
+static ALLOCATOR: harmonia::memory::Budget = harmonia::memory::Budget;
+
 fn main() -> std::process::ExitCode {
     harmonia::cli::harmonia_train()
 }

@@ -36,7 +36,8 @@ pub struct Arguments {
     /// Precision of the computation and of the output
     #[arg(long, value_enum, default_value = "f32")]
     precision: Precision,
-    /// Where to write `loss`, `logits` and `grad.*`
+    /// Where to write `loss`, `logits` and `grad.*`. The loss is the mean over training units; of a multi-label task each unit
+    /// counts the sum over its labels, not their mean: divide by the number of labels to compare with a mean over both
     #[arg(long, value_name = "FILE.safetensors")]
     out: PathBuf,
 }

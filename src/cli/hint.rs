@@ -37,6 +37,7 @@ pub fn of(error: &Error, flags: &[String]) -> Option<String> {
         Error::File { message, .. } if message.starts_with("is not a store") => {
             Some("--dataset NAME --data-dir DIR for raw files, harmonia data convert for other data".into())
         }
+        Error::Device(message) if message.contains("the limit is") => Some("--memory SIZE sets another limit".into()),
         Error::Interrupted { run } => Some(format!("continue with: harmonia-train --resume {}", run.display())),
         _ => typed(&error.to_string(), flags, &Layers::new().ok()?.keys()),
     }

@@ -7,6 +7,7 @@ mod doctor;
 mod dry_run;
 mod explain;
 mod gradients;
+mod guard;
 mod hint;
 mod init;
 mod intervene;
@@ -27,9 +28,11 @@ mod tune;
 mod version;
 mod voice;
 mod watch;
+mod xml;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser, Subcommand};
+use guard::{MemoryFlag, guarded};
 use harmonia_graph::error::{Error, Result};
 use std::process::ExitCode;
 use voice::VoiceFlags;
@@ -42,6 +45,8 @@ struct TrainCommand {
     arguments: train::Arguments,
     #[command(flatten)]
     voice: VoiceFlags,
+    #[command(flatten)]
+    memory: MemoryFlag,
 }
 
 /// HARMONIA: graph models you can read.
@@ -52,6 +57,8 @@ struct HarmoniaCommand {
     command: Command,
     #[command(flatten)]
     voice: VoiceFlags,
+    #[command(flatten)]
+    memory: MemoryFlag,
 }
 
 #[derive(Subcommand)]
@@ -105,16 +112,16 @@ enum Command {
 
 /// The `harmonia-train` binary.
 pub fn harmonia_train() -> ExitCode {
-    let (TrainCommand { arguments, voice }, flags) = parsed();
+    let (TrainCommand { arguments, voice, memory }, flags) = parsed();
     voice.apply();
-    exit(train::run(arguments), &flags)
+    exit(guard::begin(&memory).and_then(|()| guarded(|| train::run(arguments))), &flags)
 }
 
 /// The `harmonia` binary.
 pub fn harmonia() -> ExitCode {
-    let (HarmoniaCommand { command, voice }, flags) = parsed();
+    let (HarmoniaCommand { command, voice, memory }, flags) = parsed();
     voice.apply();
-    let result = match command {
+    let run = || match command {
         Command::Train(arguments) => train::run(arguments),
         Command::Gradients(arguments) => gradients::run(arguments),
         Command::Init(arguments) => init::run(arguments),
@@ -132,11 +139,19 @@ pub fn harmonia() -> ExitCode {
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
     };
-    exit(result, &flags)
+    exit(guard::begin(&memory).and_then(|()| guarded(run)), &flags)
 }
 
 /// The command line, and the flags of the command that it gives; help, the version and bad usage end here.
 fn parsed<C: Parser>() -> (C, Vec<String>) {
+    // Paths go into settings and results, which are text: said now, not when all the work is done.
+    if let Some(word) = std::env::args_os().find(|word| word.to_str().is_none()) {
+        let shown = std::path::Path::new(&word).display().to_string();
+        voice::error(format_args!(
+            "{shown}: is not UTF-8, which settings and results cannot hold: rename it, or give a link to it"
+        ));
+        std::process::exit(2);
+    }
     let read = || {
         let mut command = C::command();
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
@@ -165,8 +180,13 @@ fn flags(command: &clap::Command) -> impl Iterator<Item = String> {
     command.get_arguments().filter_map(|argument| argument.get_long()).map(|name| format!("--{name}"))
 }
 
-/// Prints on stdout. A reader that has gone away (`| head`) has what it wanted.
+/// Prints on stdout, for people or as JSON: whatever a file has put into a name, a terminal gets text.
 fn say(text: &str) -> Result<()> {
+    print(&voice::plain(text))
+}
+
+/// Prints on stdout as it is. A reader that has gone away (`| head`) has what it wanted.
+fn print(text: &str) -> Result<()> {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -1,6 +1,6 @@
 //! The one file a command writes: its name is checked before work begins, `-` is standard output.
 
-use super::say;
+use super::print;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl OutputFile {
     pub fn write(&self, text: &str) -> Result<()> {
         match &self.path {
             Some(path) => files::write_atomic(path, text.as_bytes()),
-            None => say(text),
+            None => print(text),
         }
     }
 }

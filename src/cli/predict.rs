@@ -236,10 +236,25 @@ fn numbers(arguments: &Arguments, out: &OutputFile, run: &TrainedRun, names: &Na
     say(&table(&rows, 1))
 }
 
-/// A field of a CSV file, quoted where it has to be.
+/// A field of a CSV file, quoted where it has to be. A text that a spreadsheet would take for a formula gets a `'` in
+/// front; numbers stay as they are.
 pub fn field(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
+    let text = &if formula { format!("'{text}") } else { text.to_string() };
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field;
+
+    #[test]
+    fn a_name_that_begins_like_a_formula_is_none_in_a_spreadsheet() {
+        assert_eq!(field("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"");
+        assert_eq!((field("@sum").as_str(), field("+a").as_str(), field("-b").as_str()), ("'@sum", "'+a", "'-b"));
+        assert_eq!((field("-1").as_str(), field("+1.5e3").as_str(), field("a=b").as_str()), ("-1", "+1.5e3", "a=b"));
     }
 }

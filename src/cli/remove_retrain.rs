@@ -156,7 +156,7 @@ fn svg(dataset: &str, removals: &[Removal], fraction: f64) -> String {
     let low = values().fold(-1.0f64, f64::min);
     let high = values().fold(1.0f64, f64::max);
     let y = |value: f64| top + (high - value) / (high - low) * (height - top - 40.0);
-    let escaped = dataset.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let escaped = super::xml::escape(dataset);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\

@@ -2,6 +2,7 @@
 
 use super::output::OutputFile;
 use super::reading::RunArgument;
+use super::watch::Pace;
 use super::{say, voice};
 use crate::cli::signals;
 use crate::report::{self, Request};
@@ -9,10 +10,15 @@ use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::units::thousands;
 use harmonia_graph::watch::{Report, Watch};
 use serde_json::json;
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::time::Instant;
+
+/// Nodes from which on a diagnosis takes minutes.
+const LARGE: usize = 300_000;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -52,11 +58,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let file = OutputFile::new("--out", &out, &["html"])?.beside_json("--out", arguments.json)?;
         let runs = arguments.run.all()?;
         let units = units(arguments, &runs[0])?;
-        let last = RefCell::new(String::new());
+        let nodes = runs[0].dataset.graph.nodes();
+        if !arguments.quick && nodes >= LARGE {
+            voice::note(format_args!(
+                "diagnosing a graph of {} nodes takes minutes; --quick leaves it out",
+                thousands(nodes as u64)
+            ));
+        }
+        let heard = RefCell::new((String::new(), Pace::default(), Instant::now()));
         let progress = |report: Report<'_>| {
-            let (Report::Step(what) | Report::Progress(what, ..)) = report;
-            if last.replace(what.into()) != what {
+            let (what, done, total) = match report {
+                Report::Step(what) => (what, 0, 0),
+                Report::Progress(what, done, total) => (what, done, total),
+            };
+            let (last, pace, told) = &mut *heard.borrow_mut();
+            let left = if total > 0 { pace.left(what, done, total) } else { String::new() };
+            if last != what {
                 voice::line(format_args!("{what} ..."));
+                (*last, *told) = (what.to_string(), Instant::now());
+            } else if !left.is_empty() && told.elapsed().as_secs_f64() >= voice::seconds_between_lines() {
+                voice::line(format_args!("{what}: {done} of {total}{left}"));
+                *told = Instant::now();
             }
         };
         let watch = Watch::new(&progress, signals::stop());

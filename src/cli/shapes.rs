@@ -4,6 +4,7 @@
 use super::output::OutputFile;
 use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
+use super::xml::escape;
 use super::{say, voice};
 use crate::explain::stability::{Band, Compared, bands};
 use crate::explain::{Distribution, Shape, Units};
@@ -286,10 +287,6 @@ fn svg(dataset: &str, curves: &[Curve]) -> String {
         voice::note(format_args!("the picture shows the first {MOST} of {all} responses; .csv and .json hold all"));
     }
     out + "</svg>\n"
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use clap::Args;
 use clap::builder::Styles;
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -50,10 +51,22 @@ fn is_at_least(level: u8) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level
 }
 
+/// Text without anything that a terminal would act on: names come from files.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
+    match text.contains(acts) {
+        false => Cow::Borrowed(text),
+        true => {
+            let escaped = |c: char| if acts(c) { c.escape_default().to_string() } else { c.to_string() };
+            Cow::Owned(text.chars().map(escaped).collect())
+        }
+    }
+}
+
 /// A line of progress.
 pub fn line(text: impl Display) {
     if is_at_least(NORMAL) {
-        eprintln!("{text}");
+        eprintln!("{}", plain(&text.to_string()));
     }
 }
 
@@ -92,10 +105,21 @@ pub fn seconds_between_lines() -> f64 {
 /// An error, at any level; coloured as clap colours its own, where clap would.
 pub fn error(text: impl Display) {
     let style = *Styles::styled().get_error();
-    anstream::eprintln!("{style}error:{style:#} {text}");
+    anstream::eprintln!("{style}error:{style:#} {}", plain(&text.to_string()));
 }
 
 /// What to do about it.
 pub fn hint(text: impl Display) {
-    eprintln!("hint: {text}");
+    eprintln!("hint: {}", plain(&text.to_string()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_name_with_an_escape_in_it_does_not_reach_the_terminal() {
+        assert_eq!(plain("a\tb\nc é"), "a\tb\nc é");
+        assert_eq!(plain("red \u{1b}[31m, \u{9b}2J, bell \u{7}"), "red \\u{1b}[31m, \\u{9b}2J, bell \\u{7}");
+    }
 }

@@ -78,6 +78,11 @@ impl Checkpoint {
         files::write_atomic(path, &safetensors::serialize(views, metadata).map_err(failed)?)
     }
 
+    /// Numbers of all tensors.
+    pub fn elements(&self) -> usize {
+        self.tensors.values().map(|tensor| tensor.values.len()).sum()
+    }
+
     /// A tensor of a given shape.
     ///
     /// # Errors

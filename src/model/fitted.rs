@@ -226,7 +226,14 @@ impl FittedModel {
         if structure.as_ref().is_some_and(|found| found.features() + found.added() != architecture.features) {
             return Err(Error::file(path, "does not have as many features as its structural ones leave room for"));
         }
-        let layout = Layout::new(architecture)?;
+        // Sizes are a claim: nothing is made by it before the numbers are seen to be there.
+        let (claimed, present) = (architecture.parameters(), checkpoint.elements() as u128);
+        if claimed > present {
+            let message =
+                format!("describes a model of {claimed} parameters and holds {present} numbers; it is damaged");
+            return Err(Error::file(path, message));
+        }
+        let layout = Layout::new(architecture).map_err(|error| Error::file(path, error.to_string()))?;
         let parameters = checkpoint.parameters(&layout, "")?;
         Ok(FittedModel { parameters, layout, walk, objective, scaling, calibration, structure })
     }

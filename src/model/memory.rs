@@ -10,6 +10,8 @@ use crate::tabulate::TablePlan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{Neighbourhood, Transition};
+use harmonia_graph::memory;
+use harmonia_graph::units::bytes;
 use harmonia_graph::walk_table::BLOCK_HATS;
 
 /// Kept free beside the plan: work space of cuBLAS, code of kernels, and what a pool of memory rounds up.
@@ -142,13 +144,13 @@ impl MemoryPlan {
         self.host.iter().chain(&self.device).copied()
     }
 
-    /// Refuses a run that would not fit the device, before any of it is allocated.
+    /// Refuses a run that would not fit the device or the limit on memory, before any of it is allocated.
     ///
     /// # Errors
-    /// The device has memory of its own, and too little of it is free.
+    /// The device has memory of its own, and too little of it is free; or the limit leaves too little.
     pub fn check<D: Device>(&self, device: &D) -> Result<()> {
-        let Some(free) = device.free_bytes()? else { return Ok(()) };
         let planned = self.device_bytes();
+        let Some(free) = device.free_bytes()? else { return self.check_limit() };
         if planned + RESERVE <= free {
             return Ok(());
         }
@@ -163,6 +165,22 @@ impl MemoryPlan {
             gibibytes(free),
             device.name(),
             gibibytes(RESERVE)
+        )))
+    }
+
+    /// What the CPU allocates is memory of this process.
+    fn check_limit(&self) -> Result<()> {
+        let planned = self.device_bytes();
+        if memory::fits(planned as u64) {
+            return Ok(());
+        }
+        let (largest, most) = self.device.iter().max_by_key(|(_, bytes)| bytes).copied().unwrap_or_default();
+        Err(Error::Device(format!(
+            "out of memory: planned {} ({largest}: {}), the limit is {}; lower model.bases, model.hidden or model.experts, or \
+             use a smaller train.batch_size on a set of graphs",
+            bytes(planned as u64),
+            bytes(most as u64),
+            bytes(memory::limit().unwrap_or(0) as u64)
         )))
     }
 }

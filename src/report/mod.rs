@@ -40,12 +40,34 @@ pub fn html(data: &Data) -> Result<String> {
             "title" => page.push_str(&escape_text(&title)),
             "style" => page.push_str(STYLE),
             "data" => page.push_str(&escape_json(&json)),
+            "hash" => page.push_str(&script_hash()),
             _ => SCRIPTS.iter().for_each(|script| page.push_str(script)),
         }
         rest = after;
     }
     page.push_str(rest);
     Ok(page)
+}
+
+/// What the page's own policy allows to run: these very scripts, and nothing that a name may have smuggled in.
+fn script_hash() -> String {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    SCRIPTS.iter().for_each(|script| hash.update(script.as_bytes()));
+    base64(&hash.finalize())
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = (0..3).fold(0u32, |word, at| word << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
+        for at in 0..4 {
+            let sign = char::from(SIGNS[(word >> (18 - 6 * at)) as usize & 63]);
+            text.push(if at <= chunk.len() { sign } else { '=' });
+        }
+    }
+    text
 }
 
 /// JSON that no HTML parser can take for anything else: these signs occur in strings only, where an escape means the same.
@@ -90,6 +112,20 @@ mod tests {
         let (block, _) = block.split_once("</script>").unwrap();
         assert!(!block.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{block}");
         assert_eq!(serde_json::from_str::<Data>(block).unwrap(), data);
+    }
+
+    #[test]
+    fn the_policy_of_the_page_allows_its_own_scripts_and_no_others() {
+        assert_eq!((base64(b"").as_str(), base64(b"f").as_str(), base64(b"fo").as_str()), ("", "Zg==", "Zm8="));
+        assert_eq!(base64(b"foobar"), "Zm9vYmFy");
+        let page = html(&Data::default()).unwrap();
+        let (_, policy) = page.split_once("script-src ").unwrap();
+        let (policy, _) = policy.split_once(';').unwrap();
+        assert_eq!(policy, format!("'sha256-{}'", script_hash()));
+        // What is hashed is what stands between the tags.
+        let (_, script) = page.split_once("<script>").unwrap();
+        let (script, _) = script.split_once("</script>").unwrap();
+        assert_eq!(script, SCRIPTS.concat());
     }
 
     #[test]

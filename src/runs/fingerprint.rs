@@ -38,8 +38,7 @@ impl Fingerprint {
             true => (*dataset.checksums).clone(),
             false => hashed(dataset),
         };
-        for (part, names) in
-            [("names of features", &dataset.feature_names), ("names of classes", &dataset.class_names)]
+        for (part, names) in [("names of features", &dataset.feature_names), ("names of classes", &dataset.class_names)]
         {
             // No name holds a NUL: JSON and tables escape or refuse it.
             parts.insert(part.into(), hash(&[names.join("\0").as_bytes()]));
@@ -57,7 +56,8 @@ impl Fingerprint {
             return Ok(None);
         }
         let found: Fingerprint = serde_json::from_str(&files::read_text(&path)?).map_err(|error| {
-            let message = format!("does not say what the run was trained on ({}); delete it to go on without", one_line(error));
+            let message =
+                format!("does not say what the run was trained on ({}); delete it to go on without", one_line(error));
             Error::file(&path, message)
         })?;
         Ok(Some(found).filter(|found| found.version == VERSION))

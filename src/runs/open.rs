@@ -217,7 +217,10 @@ fn as_trained(
         );
         Error::file(path, message)
     };
+    // Of a large store the parts are files: features.npy, features_idx.npy, ...
+    let same_columns = differ.iter().all(|part| !part.starts_with("features") && part != "names of features");
     let how = match match_columns(&mut whole, names).map_err(refused)? {
+        Matched::ByNumber if same_columns => "its features are as they were",
         Matched::ByNumber => return Err(refused("its columns have no names to match them by".into())),
         Matched::Alike => "they have the same names in the same order",
         Matched::Reordered => "columns are taken by name: they come in another order",

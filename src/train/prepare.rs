@@ -55,6 +55,7 @@ pub fn prepare(dataset: &Dataset, config: &Config, run: RunName) -> Result<(Data
         Some(fold) => SplitRule::Fold { folds: config.run.folds, fold, valid: 1 },
         None => SplitRule::parse(&config.data.split)?,
     };
+    config.walk.check(&dataset.graph)?;
     let mut prepared = structured(dataset.clone(), config)?;
     rule.apply(&mut prepared, run.seed)?;
     let mut scaling = None;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// What numbers in a text become. Readers may hold a name for each class or feature up to limits of their own (2^20);
 /// the claims here are far below that, or beyond it.
-const NUMBERS: [&str; 20] = [
+pub const NUMBERS: [&str; 20] = [
     "",
     "-1",
     "0",

@@ -3,4 +3,5 @@
 pub mod damage;
 pub mod inputs;
 pub mod memory;
+pub mod mutation;
 pub mod verdict;

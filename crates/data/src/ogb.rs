@@ -21,8 +21,6 @@ use std::path::Path;
 const MOST_CLASSES: u32 = 1 << 20;
 /// Bytes of the small members at most.
 const SMALL: u64 = 1 << 20;
-/// Compressed bytes of a row of an edge file at least; room for what a file claims beyond that is made as it comes.
-const LEAST_ROW: u64 = 1;
 
 /// Converts an archive or directory into a store.
 ///

@@ -33,7 +33,9 @@ pub fn hold(path: &Path, stop: &Stop, waiting: &dyn Fn()) -> io::Result<Lock> {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
         match file.try_lock() {
-            Ok(()) if files::is_same(&file, path) => return Ok(Lock { path: path.to_path_buf(), folders: 2, _file: file }),
+            Ok(()) if files::is_same(&file, path) => {
+                return Ok(Lock { path: path.to_path_buf(), folders: 2, _file: file });
+            }
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 waiting();
@@ -64,7 +66,8 @@ pub fn claim(directory: &Path) -> Result<Lock> {
             Ok(()) if !files::is_same(&file, &path) => continue,
             // Some network file systems have no locks: nothing is known there.
             Ok(()) | Err(TryLockError::Error(_)) => {
-                let lock = Lock { path: path.clone(), folders: 0, _file: file.try_clone().map_err(Error::io("lock", &path))? };
+                let lock =
+                    Lock { path: path.clone(), folders: 0, _file: file.try_clone().map_err(Error::io("lock", &path))? };
                 // Best effort: for people only.
                 let _ = file.set_len(0).and_then(|()| io::Write::write_all(&mut file, who().as_bytes()));
                 return Ok(lock);
@@ -75,7 +78,10 @@ pub fn claim(directory: &Path) -> Result<Lock> {
     }
     let holder = files::read_text(&path).map(|text| one_line(text.trim())).unwrap_or_default();
     let holder = if holder.is_empty() { "another process".into() } else { holder };
-    Err(Error::file(directory, format!("is being written by {holder}: wait until it is done, or choose another directory")))
+    Err(Error::file(
+        directory,
+        format!("is being written by {holder}: wait until it is done, or choose another directory"),
+    ))
 }
 
 /// This process, for people.

@@ -4,6 +4,7 @@
 
 use super::fit::Power;
 use super::scaling::{Point, Series};
+use crate::cli::xml::escape as escaped;
 use std::fmt::Write;
 
 /// A panel, with room for its titles.
@@ -159,10 +160,6 @@ fn line(out: &mut String, power: Power, ends: [f64; 2], x: &Axis, y: &Axis, colo
         "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" \
          stroke-dasharray=\"5 4\"/>"
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

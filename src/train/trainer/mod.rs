@@ -335,10 +335,18 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     }
 
     fn diverged(&self, what: &str) -> Error {
-        Error::Diverged(format!(
-            "training diverged in epoch {} ({what}): lower train.learning_rate or set train.clip_norm",
-            self.progress.epoch + 1
-        ))
+        let epoch = self.progress.epoch + 1;
+        // Squares of such numbers leave single precision, whatever the learning rate is.
+        const LARGE: f32 = 1e18;
+        match self.dataset().features.largest() {
+            (size, feature) if size > LARGE => Error::Diverged(format!(
+                "training diverged in epoch {epoch} ({what}): feature {feature} has values up to {size:e}, too large for single \
+                 precision; rescale it, or set data.normalise = standardise"
+            )),
+            _ => Error::Diverged(format!(
+                "training diverged in epoch {epoch} ({what}): lower train.learning_rate or set train.clip_norm"
+            )),
+        }
     }
 
     /// The resident training batch, made on first use; whoever takes it puts it back.

@@ -197,6 +197,23 @@ impl Features {
         }
     }
 
+    /// The largest size of a value, and its column.
+    pub fn largest(&self) -> (f32, usize) {
+        let larger = |a: (f32, usize), b: (f32, usize)| if b.0 > a.0 { b } else { a };
+        let of = |values: &mut dyn Iterator<Item = (f32, usize)>| values.fold((0.0, 0), larger);
+        match &self.values {
+            Values::Dense(values) => {
+                of(&mut values.iter().enumerate().map(|(at, value)| (value.abs(), at % self.cols)))
+            }
+            Values::Half(values) => {
+                of(&mut values.iter().enumerate().map(|(at, value)| (value.to_f32().abs(), at % self.cols)))
+            }
+            Values::Sparse(sparse) => {
+                of(&mut sparse.values.iter().zip(sparse.col_idx.iter()).map(|(value, &k)| (value.abs(), k as usize)))
+            }
+        }
+    }
+
     /// Reads every value.
     ///
     /// # Errors

@@ -134,7 +134,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     let file = open(path)?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
     let mut content = Vec::new();
-    let reserve = |content: &mut Vec<u8>| usize::try_from(bytes).is_ok_and(|bytes| content.try_reserve_exact(bytes).is_ok());
+    let reserve =
+        |content: &mut Vec<u8>| usize::try_from(bytes).is_ok_and(|bytes| content.try_reserve_exact(bytes).is_ok());
     if !memory::fits(bytes) || !reserve(&mut content) {
         return Err(Error::file(path, format!("has {bytes} bytes, more than memory holds")));
     }

@@ -105,6 +105,20 @@ impl MappedArray {
     pub fn floats(&self) -> Result<Array<f32>> {
         match self.element {
             Element::F32 if !self.is_empty() => self.view().ok_or_else(|| self.misaligned()),
+            Element::F64 => {
+                let array = self.npy()?;
+                let values = array.floats();
+                match values.iter().position(|value| value.is_infinite()) {
+                    // Infinite in the file itself is said where values are checked.
+                    Some(at) if array.doubles()[at].is_finite() => {
+                        let value = array.doubles()[at];
+                        let message =
+                            format!("element {at} is {value:e}, beyond the range of single precision; rescale it");
+                        Err(Error::file(&self.path, message))
+                    }
+                    _ => Ok(values.into()),
+                }
+            }
             _ => Ok(self.npy()?.floats().into()),
         }
     }

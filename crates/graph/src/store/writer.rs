@@ -244,7 +244,8 @@ impl Writer {
         }
         let path = self.temporary.path().join(NODE_NAMES);
         let text = names.join("\n") + "\n";
-        let write = || File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+        let write =
+            || File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
         write().map_err(Error::io("write", &self.target.join(NODE_NAMES)))?;
         self.checksums.insert(NODE_NAMES.into(), files::hex(&Sha256::digest(text.as_bytes())));
         Ok(())
