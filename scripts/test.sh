@@ -2,6 +2,9 @@
 # All set-up and all tests, on a machine with Rust, a C++ compiler and Python. Real datasets are found by HARMONIA_DATA or
 # in ../shared/data; tests that need an absent one, or a GPU, print "skipped: ...".
 #
+# Without a GPU, the suite for one and short trainings run on an emulator of it, where the emulator's sources are at hand
+# (HARMONIA_PTX_EMULATOR=DIR, or ../shared/tools/ptx): tests build it into the target directory. Elsewhere they skip.
+#
 # Everything is built once, in the development profile (which is optimised): the main job and the doctor run from it too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,6 +54,16 @@ for example in fit_predict explain embed; do step "$built/examples/$example"; do
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 step "$built/harmonia-train" --epochs 20 --out "$scratch/run"
+# The check for whoever has a GPU, at tiny sizes: on the GPU of this machine, or on what the tests have built.
+emulator=$(find "${CARGO_TARGET_DIR:-target}/tmp" -maxdepth 1 -name 'ptx-emulator-*' 2>/dev/null | head -n 1)
+if "$built/harmonia" doctor --json | grep -q '"device": "cuda"'; then
+    step scripts/gpu-check.sh --tiny --out "$scratch/gpu-check.md"
+elif [ -n "$emulator" ]; then
+    LD_LIBRARY_PATH=$PWD/$emulator HARMONIA_CUDA_LIB=$PWD/.cuda/lib PTXEMU_CUOBJDUMP=$PWD/.cuda/bin/cuobjdump PTXEMU_CAP=89 \
+        step scripts/gpu-check.sh --tiny --out "$scratch/gpu-check.md"
+else
+    echo "skipped: no GPU"
+fi
 # What the machine has, and what the compiler made of every kernel.
 step "$built/harmonia" doctor
 step "$built/harmonia" doctor --kernels

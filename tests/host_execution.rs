@@ -10,7 +10,7 @@ mod common;
 mod detectors;
 
 use common::host_library::{Build, checked_kernels, library, run_sanitized, sanitizer};
-use detectors::{broken, check_sound_kernels, launch_error, seen_by_sanitizers};
+use detectors::{PLANTED, broken, check_sound_kernels, launch_error, seen_by_sanitizers, write_rows};
 use harmonia::device::host::Host;
 use harmonia::device::launcher::{Driver, Gemm};
 use std::path::Path;
@@ -49,6 +49,29 @@ fn broken_kernels_are_reported_by_the_right_detector() {
             assert!(message.contains(case.report), "expected `{}`: {message}", case.report);
             assert!(message.contains(case.file), "expected a line of {}: {message}", case.file);
         }
+    }
+}
+
+#[test]
+fn all_thirteen_planted_bugs_are_found() {
+    let Some(host) = load(BROKEN, Build::Checked) else { return };
+    for (bug, kernel) in PLANTED {
+        let message = match kernel {
+            "beyond_launch_bounds" => launch_error(&host, kernel, [1, 1, 1], [128, 1, 1], 0),
+            "index_in_32_bits" => {
+                let far = load(BROKEN, Build::Checked).unwrap().at_the_far_end();
+                write_rows(&far, "index_in_64_bits").unwrap();
+                write_rows(&far, kernel).expect_err(bug)
+            }
+            _ => broken().into_iter().find(|case| case.kernel == kernel).unwrap().run(&host).expect_err(bug),
+        };
+        assert!(message.starts_with(&format!("kernel `{kernel}`")), "{bug}: {message}");
+        let expected = match kernel {
+            "beyond_launch_bounds" => "__launch_bounds__",
+            "index_in_32_bits" => "out of bounds: writes 4 bytes",
+            _ => "",
+        };
+        assert!(message.contains(expected), "{bug}: {message}");
     }
 }
 

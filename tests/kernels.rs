@@ -9,9 +9,11 @@
 
 mod common;
 
+use common::emulator::{self, Emulator};
 use common::host_library::{address_sanitized_kernels, checked_kernels, run_sanitized};
 use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
 use common::problems::{Recipe, Task, Values};
+use common::recorded::Recorded;
 use common::{assert_close, difference, run, run_on};
 use harmonia::architecture::HopWeights;
 use harmonia::config::{DropoutPlace, Monb, States};
@@ -19,12 +21,15 @@ use harmonia::dataset::Level;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda::{self, Cuda};
 use harmonia::device::host::Host;
-use harmonia::device::launcher::{Blocks, Driver, Launcher};
+use harmonia::device::launcher::{Blocks, Driver, Kernel, Launcher, kernels};
 use harmonia::device::{Device, Dropout, Responses, Routing};
 use harmonia::graph::{Direction, Walk};
 use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
 /// Names the library to load in a child process.
 const LIBRARY_VARIABLE: &str = "HARMONIA_TEST_LIBRARY";
@@ -122,20 +127,23 @@ fn random_recipes(count: u64) -> Vec<Recipe> {
                 [pick(&[0, 1, 2, 3])],
             hop_basis: pick(&[0, 1]) == 1,
             hub: 0,
+            hubs: 1,
         }
     };
     (1000..1000 + count).map(draw).collect()
 }
 
-/// Hubs with more neighbours than a row kernel takes at once, for every width class.
+/// Hubs with more neighbours than a row kernel takes at once, for every width class; so many of them that the kernels for
+/// long rows have several blocks too.
 fn hubs() -> Vec<Recipe> {
     let hub = |seed, features, direction, weighted| Recipe {
         seed,
-        nodes: 2600,
+        nodes: 1100,
         features,
         direction,
         weighted,
-        hub: 2500,
+        hub: 1060,
+        hubs: 9,
         hops: 3,
         active: 1,
         hidden: vec![2],
@@ -143,14 +151,17 @@ fn hubs() -> Vec<Recipe> {
         ..Recipe::default()
     };
     vec![
-        hub(31, 3, Direction::Undirected, false),
+        // Rows of several segments.
+        Recipe { nodes: 2600, hub: 2500, hubs: 1, ..hub(31, 3, Direction::Undirected, false) },
         hub(32, 6, Direction::Directed, true),
         hub(33, 33, Direction::Directed, false),
         hub(34, 96, Direction::Undirected, true),
         hub(36, 7, Direction::Undirected, false),
         hub(37, 35, Direction::Undirected, true),
+        hub(38, 4, Direction::Undirected, true),
         // The same rows are long in class space, whose widths are those of tasks.
         Recipe { task: Task::Classes(11), ..hub(35, 2, Direction::Directed, true) },
+        Recipe { task: Task::Classes(20), ..hub(39, 3, Direction::Undirected, true) },
     ]
 }
 
@@ -166,7 +177,18 @@ fn dropouts() -> [Dropout; 3] {
 const RANDOM_SHAPES: u64 = 24;
 
 /// So few blocks that small problems stride over their rows, nodes and features, as large ones do.
-const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, shared: 99 << 10 };
+const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 2, backward: 2, states: 1 << 10, shared: 99 << 10 };
+
+/// Kernels that are one block by design.
+const ONE_BLOCK: [&str; 1] = ["total"];
+
+/// Every kernel there is was launched, and once in more than one block. `launches`: most blocks of a launch, by kernel.
+fn assert_reached<S: AsRef<str> + Ord>(launches: &BTreeMap<S, u64>) {
+    let blocks = |name: &str| launches.iter().find(|(kernel, _)| kernel.as_ref() == name).map_or(0, |(_, &most)| most);
+    let few = |kernel: &&Kernel| blocks(kernel.name) < if ONE_BLOCK.contains(&kernel.name) { 1 } else { 2 };
+    let missed: Vec<&str> = kernels().iter().filter(few).map(|kernel| kernel.name).collect();
+    assert!(missed.is_empty(), "never launched, or never in two blocks: {missed:?}");
+}
 
 /// Everything, on one driver.
 fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
@@ -206,10 +228,14 @@ fn masks<V: Driver>(device: &Launcher<V>) {
     }
 }
 
+/// And every kernel is launched, in several blocks: what blocks do to each other shows in no other way.
 #[test]
-fn every_op_agrees_on_the_host() {
-    suite(|| Host::new().unwrap(), Blocks::default());
-    suite(|| Host::new().unwrap(), FEW_BLOCKS);
+fn every_op_agrees_on_the_host_by_every_kernel() {
+    let launches = Arc::new(Mutex::new(BTreeMap::new()));
+    let host = || Recorded { host: Host::new().unwrap(), launches: Arc::clone(&launches) };
+    suite(host, Blocks::default());
+    suite(host, FEW_BLOCKS);
+    assert_reached(&launches.lock().unwrap());
 }
 
 /// Turing gives a block 64 KiB: sizes that follow the model and its pieces stay below what the device has.
@@ -285,8 +311,7 @@ fn a_difference_is_seen() {
     assert!(difference(&[1.0f32, 2.0001], &[1.0, 2.0]) > TOLERANCE);
 }
 
-#[test]
-fn every_op_agrees_on_a_gpu() {
+fn on_a_gpu(blocks: Blocks) {
     match cuda::device_count() {
         Ok(0) => println!("skipped: no CUDA device"),
         Err(error) if error.to_string().starts_with("no NVIDIA driver") => {
@@ -295,10 +320,50 @@ fn every_op_agrees_on_a_gpu() {
         // A GPU that is there and does not work is no reason to skip.
         count => {
             count.unwrap();
-            suite(|| Cuda::new(0).unwrap(), Blocks::default());
-            suite(|| Cuda::new(0).unwrap(), FEW_BLOCKS);
+            suite(|| Cuda::new(0).unwrap(), blocks);
         }
     }
+}
+
+#[test]
+fn every_op_agrees_on_a_gpu() {
+    on_a_gpu(Blocks::default());
+}
+
+#[test]
+fn every_op_agrees_on_a_gpu_in_few_blocks() {
+    on_a_gpu(FEW_BLOCKS);
+}
+
+/// Both on the emulator of GPUs, where there is one: one from the source, the other from what nvcc made of it, at the same
+/// time, with every access checked; together they launch every kernel.
+#[test]
+fn every_op_agrees_on_an_emulated_gpu() {
+    let Some(emulator) = Emulator::found() else { return };
+    let test = |name: &str, kernels| {
+        let mut command = emulator.command(&std::env::current_exe().unwrap(), kernels);
+        command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env("PTXEMU_RACE", "1");
+        command.env("PTXEMU_SUMMARY", emulator.scratch(name)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        (name.to_string(), command.spawn().unwrap())
+    };
+    let forms = emulator.kernels();
+    let children = [
+        test("every_op_agrees_on_a_gpu", forms[0]),
+        test("every_op_agrees_on_a_gpu_in_few_blocks", *forms.last().unwrap()),
+    ];
+    let mut launches = BTreeMap::new();
+    for (name, child) in children {
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success() && !text.contains("skipped"), "{name}:\n{text}");
+        let summary = std::fs::read_to_string(emulator.scratch(&name)).unwrap();
+        assert!(summary.contains(" races 0 uninit_global 0 uninit_shared 0 faults 0"), "{summary}");
+        for launch in emulator::launches(&summary) {
+            let most = launches.entry(launch.kernel).or_insert(0);
+            *most = launch.blocks.div_ceil(launch.launches).max(*most);
+        }
+    }
+    assert_reached(&launches);
 }
 
 /// Routing of one problem with the given embeddings: (experts as the gradient of the router shows them, gates).

@@ -41,10 +41,11 @@ namespace harmonia_host {
 struct Kernel {
     const char* name;
     size_t argument_size;
+    unsigned most_threads;              // of a block: __launch_bounds__
     void (*run)(const void* arguments); // one thread of it
     Kernel* next;
 
-    Kernel(const char* name, size_t argument_size, void (*run)(const void*));
+    Kernel(const char* name, size_t argument_size, unsigned most_threads, void (*run)(const void*));
 };
 
 struct Grid {
@@ -70,13 +71,13 @@ void atomic_access(const void* address, size_t size, const void* caller);
 #pragma GCC visibility pop
 
 // By value, as on the device: the compiler then knows that no store of the kernel changes its arguments.
-#define KERNEL(name, Args)                                                                                            \
+#define BOUNDED_KERNEL(name, Args, threads, blocks)                                                                   \
     static void name([[maybe_unused]] const Args args);                                                               \
     static harmonia_host::Kernel harmonia_kernel_##name(                                                              \
-        #name, sizeof(Args), [](const void* arguments) { name(*static_cast<const Args*>(arguments)); });              \
+        #name, sizeof(Args), threads, [](const void* arguments) { name(*static_cast<const Args*>(arguments)); });     \
     static void name([[maybe_unused]] const Args args)
 
-#define BOUNDED_KERNEL(name, Args, threads, blocks) KERNEL(name, Args)
+#define KERNEL(name, Args) BOUNDED_KERNEL(name, Args, 1024, 1)
 
 #define DYNAMIC_SHARED(type, name) type* name = static_cast<type*>(harmonia_host::dynamic_shared())
 

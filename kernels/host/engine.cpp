@@ -241,11 +241,16 @@ void lay_out_block(const uint32_t threads[3]) {
     }
 }
 
-// Blocks in natural order; in random order from a random one on, in steps that reach every one of them.
-void run_grid(const uint32_t blocks[3]) {
+// Blocks in natural order; in random order from a random one on, in steps that reach every one of them. All of them, or
+// `last_blocks` at the end of each dimension.
+void run_grid(const uint32_t blocks[3], uint32_t last_blocks) {
     grid.grid_dim = dim3{blocks[0], blocks[1], blocks[2]};
     checks::launch_begins();
-    const uint64_t count = static_cast<uint64_t>(blocks[0]) * blocks[1] * blocks[2];
+    uint32_t run[3];
+    for (int i = 0; i < 3; ++i) {
+        run[i] = last_blocks == 0 ? blocks[i] : std::min(blocks[i], last_blocks);
+    }
+    const uint64_t count = static_cast<uint64_t>(run[0]) * run[1] * run[2];
     uint64_t number = 0;
     uint64_t step = 1;
     if (launch->order != 0) {
@@ -256,9 +261,9 @@ void run_grid(const uint32_t blocks[3]) {
         } while (std::gcd(step, count) != 1);
     }
     for (uint64_t done = 0; done < count; ++done, number = (number + step) % count) {
-        grid.block_index = uint3{static_cast<uint32_t>(number % blocks[0]),
-                                 static_cast<uint32_t>(number / blocks[0] % blocks[1]),
-                                 static_cast<uint32_t>(number / blocks[0] / blocks[1])};
+        grid.block_index = uint3{blocks[0] - run[0] + static_cast<uint32_t>(number % run[0]),
+                                 blocks[1] - run[1] + static_cast<uint32_t>(number / run[0] % run[1]),
+                                 blocks[2] - run[2] + static_cast<uint32_t>(number / run[0] / run[1])};
         run_block();
         current = nullptr;
         if (launch->failed) {

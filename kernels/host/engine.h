@@ -84,7 +84,7 @@ extern Thread* current; // null outside of fibers
 
 // Scheduler, engine.cpp. First the threads of every block are numbered, then the blocks run.
 void lay_out_block(const uint32_t threads[3]);
-void run_grid(const uint32_t blocks[3]);
+void run_grid(const uint32_t blocks[3], uint32_t last_blocks);
 // The current thread waits; returns when it is runnable again and has its turn.
 void suspend(Wait wait, Site site);
 void make_runnable(unsigned warp, uint32_t lanes);

@@ -30,7 +30,7 @@ const Kernel* find_kernel(const char* name) {
 }
 
 // What a GPU refuses, said as clearly; null where all is well.
-const char* refusal(const uint32_t blocks[3], const uint32_t threads[3], uint32_t shared_bytes) {
+const char* refusal(const Kernel& kernel, const uint32_t blocks[3], const uint32_t threads[3], uint32_t shared_bytes) {
     const uint64_t product = uint64_t(threads[0]) * threads[1];
     if (blocks[0] == 0 || blocks[1] == 0 || blocks[2] == 0 || threads[0] == 0 || threads[1] == 0 || threads[2] == 0) {
         return "every size of grid and block must be at least 1";
@@ -40,6 +40,9 @@ const char* refusal(const uint32_t blocks[3], const uint32_t threads[3], uint32_
     }
     if (product > MAX_THREADS || product * threads[2] > MAX_THREADS) {
         return "a block has at most 1024 threads";
+    }
+    if (product * threads[2] > kernel.most_threads) {
+        return "a block has more threads than the kernel was compiled for (__launch_bounds__)";
     }
     if (blocks[0] > 0x7fffffffu || blocks[1] > 65535 || blocks[2] > 65535) {
         return "a grid has at most 2147483647 x 65535 x 65535 blocks";
@@ -52,8 +55,8 @@ const char* refusal(const uint32_t blocks[3], const uint32_t threads[3], uint32_
 
 } // namespace
 
-Kernel::Kernel(const char* name, size_t argument_size, void (*run)(const void*))
-    : name(name), argument_size(argument_size), run(run), next(kernels) {
+Kernel::Kernel(const char* name, size_t argument_size, unsigned most_threads, void (*run)(const void*))
+    : name(name), argument_size(argument_size), most_threads(most_threads), run(run), next(kernels) {
     kernels = this;
 }
 
@@ -62,13 +65,13 @@ Kernel::Kernel(const char* name, size_t argument_size, void (*run)(const void*))
 using namespace harmonia_host;
 
 // Runs a kernel to its end. 0, or 1 and a message. `order` 0 runs threads in natural order, other values in a random
-// order of their own.
+// order of their own. `last_blocks` other than 0 runs only so many at the end of each dimension of the grid.
 EXPORTED int harmonia_host_launch(const char* kernel, const uint32_t blocks[3], const uint32_t threads[3],
-                                  uint32_t shared_bytes, const void* arguments, uint64_t order, char* message,
-                                  size_t message_size) {
+                                  uint32_t shared_bytes, const void* arguments, uint64_t order, uint32_t last_blocks,
+                                  char* message, size_t message_size) {
     const std::lock_guard<std::mutex> lock(one_launch_at_a_time);
     const Kernel* found = find_kernel(kernel);
-    const char* reason = found == nullptr ? "no such kernel" : refusal(blocks, threads, shared_bytes);
+    const char* reason = found == nullptr ? "no such kernel" : refusal(*found, blocks, threads, shared_bytes);
     if (reason != nullptr) {
         snprintf(message, message_size, "kernel `%s`, grid (%u, %u, %u), block (%u, %u, %u), %u bytes: %s", kernel,
                  blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2], shared_bytes, reason);
@@ -95,7 +98,7 @@ EXPORTED int harmonia_host_launch(const char* kernel, const uint32_t blocks[3], 
     launch->message = message;
     launch->message_size = message_size;
     lay_out_block(threads);
-    run_grid(blocks);
+    run_grid(blocks, last_blocks);
     const bool failed = launch->failed;
     launch = nullptr;
     return failed ? 1 : 0;

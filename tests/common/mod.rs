@@ -5,10 +5,12 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
+pub mod emulator;
 pub mod host_library;
 pub mod oracle;
 pub mod parity;
 pub mod problems;
+pub mod recorded;
 
 use harmonia::architecture::Layout;
 use harmonia::batch::{Batch, Batches};

@@ -58,8 +58,10 @@ pub struct Recipe {
     pub hop_weights: HopWeights,
     /// Whether free hop weights are learned in a basis.
     pub hop_basis: bool,
-    /// Neighbours of node 0, beside its random ones.
+    /// Neighbours of each hub, beside its random ones.
     pub hub: usize,
+    /// Pairs of hubs: the first nodes, one of a pair with a long row of A, the other of A^T.
+    pub hubs: usize,
 }
 
 impl Default for Recipe {
@@ -86,6 +88,7 @@ impl Default for Recipe {
             hop_weights: HopWeights::Simplex,
             hop_basis: false,
             hub: 0,
+            hubs: 1,
         }
     }
 }
@@ -157,7 +160,9 @@ impl Recipe {
         let graph_ptr = offsets(self.nodes, self.graphs);
         let mut edges = random_edges(&mut rng, &graph_ptr);
         // Long rows of A and, on directed graphs, of A^T.
-        edges.extend((1..=self.hub as u32).flat_map(|leaf| [(0, leaf), (leaf, 1)]));
+        for pair in 0..self.hubs as u32 {
+            edges.extend((1..=self.hub as u32).flat_map(|leaf| [(2 * pair, leaf), (leaf, 2 * pair + 1)]));
+        }
         let weights = self.weighted.then(|| random_weights(&mut rng, edges.len()));
         let weights: Option<Vec<f32>> = weights.map(|weights| weights.iter().map(|w| w * self.weight_unit).collect());
         let values = (0..self.nodes * self.features).map(|_| match self.values {

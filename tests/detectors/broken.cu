@@ -5,6 +5,7 @@
 #include "missing_barrier.cu"
 #include "out_of_bounds_global.cu"
 #include "out_of_bounds_shared.cu"
+#include "planted.cu"
 #include "race_between_blocks.cu"
 #include "race_in_warp.cu"
 #include "undefined.cu"

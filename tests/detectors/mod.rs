@@ -247,6 +247,7 @@ pub fn broken() -> Vec<Broken> {
                 ("cleared_by_one_block", [2, 64, 0, 64]),
             ],
         ),
+        ("planted.cu", "race: ", &[("blocks_write_one_place", [2, 32, 0, 64])]),
         (
             "race_in_warp.cu",
             "race: ",
@@ -298,6 +299,32 @@ pub fn broken() -> Vec<Broken> {
         })
     });
     cases.collect()
+}
+
+/// The thirteen kinds of bugs that were planted into real kernels, and a kernel of `broken.cu` with each. All but the last two
+/// are among [`broken`]: these are refused before they run, and seen at large sizes only.
+pub const PLANTED: [(&str, &str); 13] = [
+    ("a write behind the end of an array", "out_of_bounds_write"),
+    ("a read behind the end of a row", "out_of_bounds_read"),
+    ("an index beyond shared memory", "out_of_bounds_dynamic"),
+    ("a missing barrier between writing and reading", "missing_barrier"),
+    ("a missing barrier before a tile is used again", "missing_second_barrier"),
+    ("a missing barrier of a warp", "race_in_warp"),
+    ("a barrier that some threads skip", "divergent_barrier"),
+    ("a shuffle without all its lanes", "shuffle_with_returned_lane"),
+    ("shared memory that nobody wrote", "unwritten_static"),
+    ("a vector that is not aligned", "misaligned_vector"),
+    ("blocks that write one place", "blocks_write_one_place"),
+    ("a launch beyond __launch_bounds__", "beyond_launch_bounds"),
+    ("an index product of 32 bits", "index_in_32_bits"),
+];
+
+/// A matrix of more than 2^32 elements, a row of which is written by each block: what became of it.
+pub fn write_rows(host: &Host, kernel: &'static str) -> Result<(), String> {
+    let (rows, columns) = ((1u64 << 16) - 1, (1u32 << 16) + 32);
+    let memory = host.allocate(rows as usize * columns as usize * 4).map_err(|error| error.to_string())?;
+    let arguments = [host.address(&memory), rows, u64::from(columns)];
+    launch(host, kernel, [columns / 32, rows as u32, 1], [32, 1, 1], 0, &arguments)
 }
 
 /// Broken kernels that the address and undefined-behaviour sanitizers see too, and what they say.

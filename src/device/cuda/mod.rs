@@ -3,7 +3,8 @@
 //! Nothing of CUDA is needed to build this or to run the rest; all libraries are opened at run time, and what is missing is
 //! said in words. One context, one stream: work happens in the order it is asked for, from whichever thread.
 //!
-//! `HARMONIA_CUDA_SYNC=1` waits after each launch, so that an error names the kernel that caused it.
+//! `HARMONIA_CUDA_SYNC=1` waits after each launch, so that an error names the kernel that caused it. `HARMONIA_CUDA_TIMES=FILE`
+//! waits too, and leaves launches and milliseconds of each kernel there (`scripts/gpu-check.sh` reads them).
 
 #![allow(unsafe_code)] // calls of C
 
@@ -14,6 +15,7 @@ mod library;
 mod memory;
 mod module;
 pub mod nvrtc;
+mod times;
 
 use crate::device::launcher::{Driver, Gemm, Launch};
 use blas::Blas;
@@ -27,6 +29,7 @@ use module::Module;
 pub use module::{Embedded, embedded};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
+use times::Times;
 
 /// Whether cuBLAS can be called.
 ///
@@ -43,6 +46,7 @@ pub struct Cuda {
     blas: Mutex<Blas>,
     staging: Mutex<Staging>,
     stream: Arc<Stream>,
+    times: Option<Times>,
 }
 
 impl Cuda {
@@ -58,6 +62,7 @@ impl Cuda {
             blas: Mutex::new(Blas::new(&stream)?),
             staging: Mutex::new(Staging::new(&stream)?),
             stream,
+            times: Times::wanted(),
         })
     }
 
@@ -145,6 +150,32 @@ impl Driver for Cuda {
     }
 
     unsafe fn launch(&self, launch: &Launch) -> Result<()> {
+        // SAFETY: as the caller promises.
+        self.timed(launch.kernel, || unsafe { self.start(launch) })
+    }
+
+    unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
+        self.timed("gemm", || {
+            let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: as the caller promises.
+            unsafe { blas.gemm(product) }
+        })?;
+        self.stream.remember_kernel("cublasSgemm");
+        if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
+    }
+}
+
+impl Cuda {
+    /// Work of one kernel, timed where times are wanted.
+    fn timed(&self, kernel: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some(times) = &self.times else { return work() };
+        times.add(kernel, self.time(work)?);
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Driver::launch`].
+    unsafe fn start(&self, launch: &Launch) -> Result<()> {
         self.stream.enter()?;
         let function = self.module.function(launch.kernel)?;
         function.check(launch, &self.stream.limits)?;
@@ -171,14 +202,6 @@ impl Driver for Cuda {
         // A code that an earlier kernel left behind must name that one.
         self.stream.check(code, format_args!("launch kernel `{}`", launch.kernel))?;
         self.stream.remember_kernel(launch.kernel);
-        if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
-    }
-
-    unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
-        let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: as the caller promises.
-        unsafe { blas.gemm(product) }?;
-        self.stream.remember_kernel("cublasSgemm");
         if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
     }
 }

@@ -7,8 +7,17 @@ use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 
-type LaunchFn =
-    unsafe extern "C" fn(*const c_char, *const u32, *const u32, u32, *const c_void, u64, *mut c_char, usize) -> c_int;
+type LaunchFn = unsafe extern "C" fn(
+    *const c_char,
+    *const u32,
+    *const u32,
+    u32,
+    *const c_void,
+    u64,
+    u32,
+    *mut c_char,
+    usize,
+) -> c_int;
 type KernelFn = unsafe extern "C" fn(usize) -> *const c_char;
 type AllocatedFn = unsafe extern "C" fn(*const c_void, usize);
 type FreedFn = unsafe extern "C" fn(*const c_void);
@@ -22,6 +31,7 @@ unsafe extern "C" {
         shared_bytes: u32,
         arguments: *const c_void,
         order: u64,
+        last_blocks: u32,
         message: *mut c_char,
         message_size: usize,
     ) -> c_int;

@@ -4,6 +4,10 @@
 //! [`Host::new`] runs the kernels linked into this binary. [`Host::load`] runs those of a shared object, which may be a
 //! build that checks every access (`kernels/host/checks.cpp`). Memory holds NaN until it is written, and launches end
 //! with an error where a GPU would hang.
+//!
+//! [`Host::at_the_far_end`] runs kernels at sizes beyond 2^32 elements: memory is reserved and hardly touched, of a grid only
+//! the last blocks run, and of an allocation only the end may be used, so that an index that was cut to 32 bits is out of
+//! bounds.
 
 #![allow(unsafe_code)]
 
@@ -13,6 +17,7 @@ use super::gemm::{View, gemm};
 use super::launcher::{Driver, Gemm, Launch};
 use engine::Engine;
 use harmonia_graph::error::{Error, Result};
+use memmap2::{MmapMut, MmapOptions};
 use std::alloc::Layout;
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
@@ -40,12 +45,25 @@ pub struct Host {
     /// 0: natural order of threads.
     order: u64,
     shared_limit: usize,
+    /// Blocks at the end of each dimension of a grid that run; 0: all.
+    last_blocks: u32,
 }
+
+/// From here on, memory at the far end is reserved only.
+const FAR_BYTES: usize = 128 << 20;
+/// What may be used of it: its end.
+const FAR_END: usize = 64 << 20;
+/// Blocks of each dimension that run at the far end.
+const FAR_BLOCKS: u32 = 2;
 
 /// Memory that kernels on the host may use.
 pub struct Memory {
     address: NonNull<u8>,
     bytes: usize,
+    /// Where what kernels may use begins.
+    usable: usize,
+    /// Where the memory is only reserved, its owner.
+    reserved: Option<MmapMut>,
     engine: Arc<Engine>,
 }
 
@@ -66,7 +84,7 @@ impl Host {
     }
 
     fn from_engine(engine: Engine) -> Result<Host> {
-        let host = Host { engine: Arc::new(engine), order: 0, shared_limit: SHARED_LIMIT };
+        let host = Host { engine: Arc::new(engine), order: 0, shared_limit: SHARED_LIMIT, last_blocks: 0 };
         match std::env::var(ORDER_VARIABLE) {
             Err(_) => Ok(host),
             Ok(seed) => match seed.parse() {
@@ -86,6 +104,12 @@ impl Host {
     /// With less shared memory for a block, as on older GPUs.
     pub fn with_shared_limit(mut self, bytes: usize) -> Host {
         self.shared_limit = bytes.min(SHARED_LIMIT);
+        self
+    }
+
+    /// Only the last blocks of grids, and only the ends of large allocations, whose memory is zero and not poisoned.
+    pub fn at_the_far_end(mut self) -> Host {
+        self.last_blocks = FAR_BLOCKS;
         self
     }
 
@@ -132,7 +156,16 @@ impl Driver for Host {
         let engine = Arc::clone(&self.engine);
         if bytes == 0 {
             let nowhere = NonNull::new(std::ptr::without_provenance_mut(ALIGNMENT)).ok_or_else(|| out_of_memory(0))?;
-            return Ok(Memory { address: nowhere, bytes, engine });
+            return Ok(Memory { address: nowhere, bytes, usable: 0, reserved: None, engine });
+        }
+        if self.last_blocks > 0 && bytes >= FAR_BYTES {
+            let mut map =
+                MmapOptions::new().len(bytes).no_reserve_swap().map_anon().map_err(|_| out_of_memory(bytes))?;
+            let address = NonNull::new(map.as_mut_ptr()).ok_or_else(|| out_of_memory(bytes))?;
+            let usable = bytes - FAR_END;
+            // SAFETY: the end of the mapping, live until `Memory::drop`, which says so.
+            unsafe { (engine.allocated)(address.as_ptr().add(usable).cast(), FAR_END) };
+            return Ok(Memory { address, bytes, usable, reserved: Some(map), engine });
         }
         // SAFETY: the size is not zero.
         let address = NonNull::new(unsafe { std::alloc::alloc(layout(bytes)?) }).ok_or_else(|| out_of_memory(bytes))?;
@@ -140,7 +173,7 @@ impl Driver for Host {
         unsafe { address.write_bytes(POISON, bytes) };
         // SAFETY: live until `Memory::drop`, which says so.
         unsafe { (engine.allocated)(address.as_ptr().cast(), bytes) };
-        Ok(Memory { address, bytes, engine })
+        Ok(Memory { address, bytes, usable: 0, reserved: None, engine })
     }
 
     fn address(&self, memory: &Memory) -> u64 {
@@ -166,6 +199,11 @@ impl Driver for Host {
     }
 
     fn clear(&self, memory: &mut Memory) -> Result<()> {
+        if memory.reserved.is_some() {
+            // SAFETY: the end of the mapping; the rest was never written.
+            unsafe { memory.address.add(memory.usable).write_bytes(0, memory.bytes - memory.usable) };
+            return Ok(());
+        }
         // SAFETY: the block has this many bytes.
         unsafe { memory.address.write_bytes(0, memory.bytes) };
         Ok(())
@@ -191,6 +229,7 @@ impl Driver for Host {
                 launch.shared_bytes,
                 launch.arguments,
                 self.order,
+                self.last_blocks,
                 message.as_mut_ptr(),
                 message.len(),
             )
@@ -241,7 +280,10 @@ impl Drop for Memory {
             return;
         }
         // SAFETY: announced by `allocate`.
-        unsafe { (self.engine.freed)(self.address.as_ptr().cast()) };
+        unsafe { (self.engine.freed)(self.address.as_ptr().add(self.usable).cast()) };
+        if self.reserved.is_some() {
+            return; // unmapped by its owner
+        }
         if let Ok(layout) = layout(self.bytes) {
             // SAFETY: allocated by `allocate` with the same layout.
             unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) };

@@ -1,0 +1,183 @@
+//! Whole trainings on an emulated GPU: they end where the CPU's end, and a training step asks the driver for no more than it
+//! did: launches, products, copies, allocations and reads that wait. The performance test that needs no GPU.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test may stop at the first surprise
+
+mod common;
+mod program;
+
+use common::emulator::{Emulator, Form};
+use program::{Scratch, stdout_of};
+use serde_json::Value;
+use std::path::Path;
+
+/// Losses of the same training in another order of sums.
+const TOLERANCE: f64 = 1e-5;
+
+/// What a step may ask the driver for, at most. Lower a number where a change lowers it; raise none.
+struct Bounds {
+    /// Its flags, with a dataset below `folder` of the real data.
+    training: &'static [&'static str],
+    folder: Option<&'static str>,
+    kernels: usize,
+    gemms: usize,
+    /// Reads that wait for the device.
+    reads: usize,
+    device_to_host_bytes: usize,
+    host_to_device_bytes: usize,
+    allocations: usize,
+}
+
+const TRAININGS: [Bounds; 3] = [
+    Bounds {
+        training: &["--dataset", "synthetic", "--epochs", "3"],
+        folder: None,
+        kernels: 0,
+        gemms: 0,
+        reads: 0,
+        device_to_host_bytes: 0,
+        host_to_device_bytes: 0,
+        allocations: 0,
+    },
+    Bounds {
+        training: &["--dataset", "cora", "--epochs", "2"],
+        folder: Some("Cora"),
+        kernels: 0,
+        gemms: 0,
+        reads: 0,
+        device_to_host_bytes: 0,
+        host_to_device_bytes: 0,
+        allocations: 0,
+    },
+    Bounds {
+        training: &["--dataset", "mutag", "--folds", "1", "--epochs", "2"],
+        folder: Some("MUTAG"),
+        kernels: 0,
+        gemms: 0,
+        reads: 0,
+        device_to_host_bytes: 0,
+        host_to_device_bytes: 0,
+        allocations: 0,
+    },
+];
+
+/// What one step asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    kernels: usize,
+    gemms: usize,
+    reads: usize,
+    device_to_host_bytes: usize,
+    host_to_device_bytes: usize,
+    allocations: usize,
+}
+
+/// The quietest stretch of a log from one step of Adam to the next: a step, without an evaluation where there is one.
+fn step(log: &str) -> Asked {
+    let mut steps = vec![Asked::default()];
+    for line in log.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let bytes = || words[2].parse::<usize>().unwrap();
+        let asked = steps.last_mut().unwrap();
+        match words[1] {
+            "launch" => asked.kernels += 1,
+            "gemm" => asked.gemms += 1,
+            "d2h" => {
+                asked.reads += 1;
+                asked.device_to_host_bytes += bytes();
+            }
+            "h2d" => asked.host_to_device_bytes += bytes(),
+            "alloc" | "allocasync" => asked.allocations += 1,
+            _ => {}
+        }
+        if words[1] == "launch" && words[2] == "adam" {
+            steps.push(Asked::default());
+        }
+    }
+    // Before the first step everything is made; behind the last there is no step.
+    let count = steps.len();
+    assert!(count >= 3, "{count} stretches");
+    steps.drain(1..count - 1).min_by_key(|asked| asked.kernels).unwrap()
+}
+
+#[test]
+fn a_step_asks_for_no_more_than_its_bounds() {
+    let Some(emulator) = Emulator::found() else { return };
+    for bounds in TRAININGS {
+        let scratch = Scratch::new();
+        if bounds.folder.is_some_and(|folder| !scratch.copy_data(folder)) {
+            continue;
+        }
+        let expected = outcome(&scratch, None, bounds.training);
+        for form in emulator.kernels() {
+            let log = emulator.scratch("log");
+            let _ = std::fs::remove_file(&log);
+            let found = outcome(&scratch, Some((&emulator, form, &log)), bounds.training);
+            for (split, score) in [("valid", "nll"), ("test", "nll")] {
+                let of = |outcome: &Value| outcome[split][score]["mean"].as_f64();
+                if let (Some(found), Some(expected)) = (of(&found), of(&expected)) {
+                    let training = bounds.training;
+                    assert!((found - expected).abs() < TOLERANCE, "{training:?} {form:?}: {split} {found} {expected}");
+                }
+            }
+            assert!(found["test"]["nll"]["mean"].is_f64(), "{found}");
+            let asked = step(&std::fs::read_to_string(&log).unwrap());
+            println!("{:?} {form:?}: {asked:?}", bounds.training);
+            let numbers = [
+                ("kernels", asked.kernels, bounds.kernels),
+                ("products", asked.gemms, bounds.gemms),
+                ("reads", asked.reads, bounds.reads),
+                ("bytes to the host", asked.device_to_host_bytes, bounds.device_to_host_bytes),
+                ("bytes to the device", asked.host_to_device_bytes, bounds.host_to_device_bytes),
+                ("allocations", asked.allocations, bounds.allocations),
+            ];
+            for (what, found, most) in numbers {
+                assert!(
+                    found <= most,
+                    "{:?} {form:?}: {found} {what} in a step, at most {most}: {asked:?}",
+                    bounds.training
+                );
+            }
+        }
+    }
+}
+
+/// Turing: 64 KiB of shared memory for a block, the whole of MUTAG.
+#[test]
+fn a_gpu_with_less_shared_memory_trains() {
+    let Some(emulator) = Emulator::found() else { return };
+    let scratch = Scratch::new();
+    if emulator.kernels()[0] != Form::Source || !scratch.copy_data("MUTAG") {
+        return;
+    }
+    let arguments =
+        ["--dataset", "mutag", "--folds", "1", "--epochs", "1", "--device", "cuda", "--json", "--data-dir", "data"];
+    let run = |capability: &str, shared: &str| {
+        let mut command = emulator.command(Path::new(env!("CARGO_BIN_EXE_harmonia-train")), Form::Source);
+        command.args(arguments).args(["--out", capability]).current_dir(scratch.path("."));
+        command.env("PTXEMU_CAP", capability).env("PTXEMU_SHARED", shared).output().unwrap()
+    };
+    // 7.6 stands for 7.5, of which NVRTC makes machine code, which no emulator runs.
+    let output = run("76", "65536");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let older = run("72", "98304");
+    let message = String::from_utf8_lossy(&older.stderr).into_owned();
+    assert!(!older.status.success() && message.contains("need 7.5 (Turing) or newer"), "{message}");
+}
+
+/// What a training prints; on the CPU, or on an emulated GPU with a log.
+fn outcome(scratch: &Scratch, gpu: Option<(&Emulator, Form, &Path)>, training: &[&str]) -> Value {
+    let program = Path::new(env!("CARGO_BIN_EXE_harmonia-train"));
+    let (mut command, device) = match gpu {
+        None => (std::process::Command::new(program), "cpu"),
+        Some((emulator, form, log)) => {
+            let mut command = emulator.command(program, form);
+            command.env("PTXEMU_LOG", log).env("PTXEMU_RACE", "1");
+            (command, "cuda")
+        }
+    };
+    let out = format!("{device}-{}", gpu.map_or(String::new(), |(_, form, _)| format!("{form:?}")));
+    command.args(training).args(["--device", device, "--json", "--data-dir", "data", "--out", &out]);
+    let output = command.current_dir(scratch.path(".")).output().unwrap();
+    serde_json::from_str(&stdout_of(&output, training)).unwrap()
+}
