@@ -7,6 +7,8 @@
 
 mod common;
 mod hostile;
+#[path = "hostile/mutation.rs"]
+mod mutation;
 mod program;
 
 use common::problems::Recipe;
@@ -25,8 +27,8 @@ use harmonia::watch::Watch;
 use harmonia::{FittedModel, Stop};
 use hostile::inputs::{self, Tree};
 use hostile::memory::turn;
-use hostile::mutation::Dice;
 use hostile::verdict::{Form, Scratch, judge, judge_tree};
+use mutation::Dice;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
