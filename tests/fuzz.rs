@@ -58,6 +58,11 @@ fn fuzz(target: &str, per_mille: u64, mut read: impl FnMut(&mut Dice)) {
     println!("{target}: {inputs} inputs in {:.1} s", start.elapsed().as_secs_f64());
 }
 
+/// The first line of a message: what is wrong with settings is shown below it, as it stands in the file.
+fn first_line(error: harmonia::Error) -> String {
+    error.to_string().lines().next().unwrap_or("nothing").to_string()
+}
+
 fn damaged(dice: &mut Dice, sound: &[u8]) -> Vec<u8> {
     let mut bytes = sound.to_vec();
     dice.strike(&mut bytes);
@@ -138,7 +143,7 @@ fn run_directories() {
             opened.centres()?;
             opened.history()
         };
-        let _ = judge(bytes.len(), read);
+        let _ = judge(bytes.len(), || read().map_err(first_line));
         std::fs::write(path, sound).unwrap();
     });
 }
@@ -150,7 +155,8 @@ fn settings() {
     fuzz("settings", 100, |dice| {
         let bytes = damaged(dice, sound);
         std::fs::write(path, &bytes).unwrap();
-        let _ = judge(bytes.len(), || saved_layers(&run.scratch.path("run")).and_then(|layers| layers.finish()));
+        let read = || saved_layers(&run.scratch.path("run")).and_then(|layers| layers.finish());
+        let _ = judge(bytes.len(), || read().map_err(first_line));
     });
 }
 
