@@ -29,9 +29,9 @@ mkdir tables
     done
 } >tables/nodes.csv
 
-limits() { (ulimit -v $((6 * 1024 * 1024)) -f 65536; exec "$@"); }
-train() { limits "$BIN/harmonia-train" --quiet --memory 1G "$@"; }
-harmonia() { limits "$BIN/harmonia" --quiet --memory 1G "$@"; }
+limits() { ulimit -v $((6 * 1024 * 1024)); ulimit -f 65536; }
+train() { (limits; exec "$BIN/harmonia-train" --quiet --memory 1G "$@"); }
+harmonia() { (limits; exec "$BIN/harmonia" --quiet --memory 1G "$@"); }
 settings=(--set 'model.hidden=[4]' --set run.checkpoint_seconds=0 --set train.dropout=0.2 --set train.patience=0 --epochs 400)
 
 harmonia data convert tables --format table --out whole-store >/dev/null
@@ -39,13 +39,15 @@ train --dataset whole-store "${settings[@]}" --seeds 2 --out whole >/dev/null
 
 # Runs a command and kills it after a moment; it may also come to its end, but must not fail.
 struck() {
-    "$@" >out.txt 2>err.txt &
+    local program="$1"
+    shift
+    (limits; exec "$BIN/$program" --quiet --memory 1G "$@" >out.txt 2>err.txt) &
     local pid=$! status=0
     sleep "0.$(printf %03d $((RANDOM % 700)))"
     kill -9 "$pid" 2>/dev/null || true
     wait "$pid" 2>/dev/null || status=$?
     if [ "$status" != 0 ] && [ "$status" != 137 ]; then
-        echo "ended with $status: $*"; cat err.txt; exit 1
+        echo "ended with $status: $program $*"; cat err.txt; exit 1
     fi
 }
 
@@ -62,14 +64,14 @@ end=$((SECONDS + seconds)) rounds=0 kills=0
 while [ "$SECONDS" -lt "$end" ]; do
     rm -rf store run p.csv
     while [ ! -d store ]; do
-        struck limits "$BIN/harmonia" --quiet data convert tables --format table --out store; kills=$((kills + 1))
+        struck harmonia data convert tables --format table --out store; kills=$((kills + 1))
     done
     diff -r whole-store store
     while [ ! -e run/summary.json ]; do
         if [ -e run/config.toml ]; then
-            struck limits "$BIN/harmonia-train" --quiet --memory 1G --resume run
+            struck harmonia-train --resume run
         else
-            struck limits "$BIN/harmonia-train" --quiet --memory 1G --dataset whole-store "${settings[@]}" --seeds 2 --out run
+            struck harmonia-train --dataset whole-store "${settings[@]}" --seeds 2 --out run
         fi
         kills=$((kills + 1))
         # Readers in between: they find the last whole model, or say that there is none yet.
@@ -77,8 +79,8 @@ while [ "$SECONDS" -lt "$end" ]; do
     done
     train --resume run >/dev/null
     for _ in 1 2 3; do
-        struck limits "$BIN/harmonia" --quiet predict run --out p.csv
-        struck limits "$BIN/harmonia" --quiet report run --quick
+        struck harmonia predict run --out p.csv
+        struck harmonia report run --quick
         kills=$((kills + 2))
     done
     harmonia predict run --out p.csv >/dev/null

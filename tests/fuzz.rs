@@ -7,6 +7,8 @@
 
 mod common;
 mod hostile;
+#[path = "hostile/mutation.rs"]
+mod mutation;
 mod program;
 
 use common::problems::Recipe;
@@ -25,8 +27,8 @@ use harmonia::watch::Watch;
 use harmonia::{FittedModel, Stop};
 use hostile::inputs::{self, Tree};
 use hostile::memory::turn;
-use hostile::mutation::Dice;
 use hostile::verdict::{Form, Scratch, judge, judge_tree};
+use mutation::Dice;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -54,6 +56,11 @@ fn fuzz(target: &str, per_mille: u64, mut read: impl FnMut(&mut Dice)) {
         assert!(began.elapsed() < LONGEST, "{target}: input {number} of seed {seed} took {:?}", began.elapsed());
     }
     println!("{target}: {inputs} inputs in {:.1} s", start.elapsed().as_secs_f64());
+}
+
+/// The first line of a message: what is wrong with settings is shown below it, as it stands in the file.
+fn first_line(error: harmonia::Error) -> String {
+    error.to_string().lines().next().unwrap_or("nothing").to_string()
 }
 
 fn damaged(dice: &mut Dice, sound: &[u8]) -> Vec<u8> {
@@ -136,7 +143,7 @@ fn run_directories() {
             opened.centres()?;
             opened.history()
         };
-        let _ = judge(bytes.len(), read);
+        let _ = judge(bytes.len(), || read().map_err(first_line));
         std::fs::write(path, sound).unwrap();
     });
 }
@@ -148,7 +155,8 @@ fn settings() {
     fuzz("settings", 100, |dice| {
         let bytes = damaged(dice, sound);
         std::fs::write(path, &bytes).unwrap();
-        let _ = judge(bytes.len(), || saved_layers(&run.scratch.path("run")).and_then(|layers| layers.finish()));
+        let read = || saved_layers(&run.scratch.path("run")).and_then(|layers| layers.finish());
+        let _ = judge(bytes.len(), || read().map_err(first_line));
     });
 }
 

@@ -2,9 +2,9 @@
 //!
 //! One process at a time writes it, the one that holds its lock; readers need none.
 //!
-//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch), `best.safetensors` (parameters of the best
-//! epoch), `last.safetensors` (everything needed to go on), and written at the end: `centres.npy` (mean response of each
-//! feature; `centres.json` says of which model), `summary.json` and `report.html`.
+//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch),
+//! `best.safetensors` (parameters of the best epoch), `last.safetensors` (everything needed to go on), and written at the
+//! end: `centres.npy` (mean response of each feature; `centres.json` says of which model), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
 //! files say about later epochs is cut off.
 

@@ -1,7 +1,7 @@
 //! Tables between runs: in memory for the runs of a session, and large ones on disk, beside the store they were made from.
 //!
-//! `<store>.tables/<key>/` holds `block-<n>.npy` (units x cells) and `block-<n>.json` (its SHA-256 and the scale of every
-//! column) for each block, and at last `table.json`. The key is a hash of everything cells depend on: a graph, features,
+//! `<store>.tables/<key>/` holds `block-<n>.npy` (units x cells) and `block-<n>.json` (its SHA-256, the scale of every
+//! column and the SHA-256 of these) for each block, and at last `table.json`. The key is a hash of everything cells depend on: a graph, features,
 //! walks, units or grid of another kind have another key, so that seeds, folds and settings of training share a table and
 //! nothing stale is read. A build that was killed goes on at the first block that is not there or not sound.
 
@@ -68,6 +68,8 @@ pub struct TableDescription {
 struct BlockDescription {
     sha256: String,
     scales: Vec<[f32; 2]>,
+    /// A digit of a scale that has changed would make other numbers of sound cells.
+    scales_sha256: String,
 }
 
 impl Tables {
@@ -231,8 +233,9 @@ fn read(
     }
     let width = plan.contents.steps() * plan.grid.stored_of(features.clone());
     let text = files::read_text(&about).unwrap_or_default();
-    let Ok(BlockDescription { sha256, scales }) = serde_json::from_str(&text) else { return Ok(None) };
-    let sound = scales.len() == width && scales.iter().flatten().all(|number| number.is_finite());
+    let Ok(BlockDescription { sha256, scales, scales_sha256 }) = serde_json::from_str(&text) else { return Ok(None) };
+    let finite = scales.iter().flatten().all(|number| number.is_finite());
+    let sound = scales.len() == width && finite && hash_of(&scales) == scales_sha256;
     if !sound || files::sha256(&cells, watch.stop())? != sha256 {
         return Ok(None);
     }
@@ -261,9 +264,14 @@ fn write(directory: &Path, at: usize, block: &Block) -> Result<()> {
     bytes.extend_from_slice(cells);
     let path = block_path(directory, at, "npy");
     files::write_atomic(&path, &bytes)?;
-    let about = BlockDescription { sha256: files::hex(&Sha256::digest(&bytes)), scales: block.scales.clone() };
+    let (sha256, scales_sha256) = (files::hex(&Sha256::digest(&bytes)), hash_of(&block.scales));
+    let about = BlockDescription { sha256, scales: block.scales.clone(), scales_sha256 };
     let text = serde_json::to_string(&about).map_err(|error| Error::file(&path, error.to_string()))?;
     files::write_atomic(&block_path(directory, at, "json"), text.as_bytes())
+}
+
+fn hash_of(scales: &[[f32; 2]]) -> String {
+    files::hex(&Sha256::digest(cast_slice(scales)))
 }
 
 /// A hash of everything that the cells of a table depend on.

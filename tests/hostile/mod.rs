@@ -3,5 +3,4 @@
 pub mod damage;
 pub mod inputs;
 pub mod memory;
-pub mod mutation;
 pub mod verdict;

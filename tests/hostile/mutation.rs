@@ -1,6 +1,6 @@
 //! Damage by the million: as `damage`, drawn by a generator that costs nothing, the same for the same seed.
 
-use super::damage::NUMBERS;
+use crate::hostile::damage::NUMBERS;
 
 /// A generator of random numbers (splitmix64).
 pub struct Dice(pub u64);

@@ -118,7 +118,8 @@ mod tests {
         let path = home.path().join("features.npy");
         std::fs::write(&path, vec![1; 200_000]).unwrap();
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["child_that_reads_what_was_cut_off", "--nocapture", "--test-threads=1"]).env(FILE, &path);
+        command.arg("child_that_reads_what_was_cut_off").env(FILE, &path);
+        command.env("RUST_TEST_NOCAPTURE", "1").env("RUST_TEST_THREADS", "1");
         let output = command.output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{message}");
