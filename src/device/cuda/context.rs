@@ -5,11 +5,12 @@
 
 use super::error::{driver_error, is_sticky};
 use super::library;
+use super::memory::{self, Spare};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 use harmonia_graph::error::{Error, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What people, and a choice among devices, need to know of one.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub struct DeviceInfo {
 /// # Errors
 /// There is no driver or it does not work. No device is an empty list.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
-    (0..device_count()?).map(|index| Ok(Stream::new(index)?.info())).collect()
+    (0..device_count()?).map(|index| Ok(Stream::new(index, false)?.info())).collect()
 }
 
 /// How many CUDA devices this machine has; cheaper than [`devices`].
@@ -95,6 +96,9 @@ pub(super) struct Stream {
     driver_version: (u32, u32),
     multiprocessors: u32,
     last_kernel: Mutex<Option<&'static str>>,
+    /// Whether freed memory is kept for whoever needs as much.
+    pub(super) keeps: bool,
+    spare: Mutex<Spare>,
 }
 
 // SAFETY: handles of a device, its context, stream and pool may be used from any thread that made the context current,
@@ -104,7 +108,7 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    pub(super) fn new(index: usize) -> Result<Stream> {
+    pub(super) fn new(index: usize, keeps: bool) -> Result<Stream> {
         let count = device_count()?;
         if count == 0 {
             return Err(Error::Device(
@@ -137,6 +141,8 @@ impl Stream {
             driver_version: ((version / 1000) as u32, (version % 1000 / 10) as u32),
             multiprocessors: 0,
             last_kernel: Mutex::new(None),
+            keeps,
+            spare: Mutex::default(),
         };
         stream.describe()?;
         Ok(stream)
@@ -241,7 +247,17 @@ impl Stream {
             let reserved = amount(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
             free += reserved.saturating_sub(amount(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
         }
-        Ok((free, total))
+        Ok((free + self.spare().bytes, total))
+    }
+
+    /// What is kept.
+    pub(super) fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back what is kept. The context is current.
+    pub(super) fn free_spare(&self) {
+        self.spare().drain().into_iter().for_each(|address| memory::free(self, address));
     }
 
     /// Waits for everything asked for so far.
@@ -273,6 +289,7 @@ impl Drop for Stream {
         // SAFETY: nothing that uses the stream is left, for all of it holds this in an Arc. Failures have no remedy here.
         unsafe {
             if !self.raw.is_null() && sys::cuCtxSetCurrent(self.context) == CUresult::CUDA_SUCCESS {
+                self.free_spare();
                 let _ = sys::cuStreamSynchronize(self.raw);
                 let _ = sys::cuStreamDestroy_v2(self.raw);
             }

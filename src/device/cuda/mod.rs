@@ -21,8 +21,8 @@ pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
 use cudarc::driver::sys;
 use harmonia_graph::error::{Error, Result};
-pub use memory::Memory;
 use memory::Staging;
+pub use memory::{Mailbox, Memory};
 use module::Module;
 pub use module::{Embedded, embedded};
 use std::ffi::c_void;
@@ -52,13 +52,14 @@ impl Cuda {
     /// # Errors
     /// There is no driver, no such device, no cuBLAS, or no form of the kernels that this driver and device can run.
     pub fn new(device: usize) -> Result<Cuda> {
-        let stream = Arc::new(Stream::new(device)?);
+        let sync = std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0");
+        let stream = Arc::new(Stream::new(device, !sync)?);
         Ok(Cuda {
             module: Module::new(&stream)?,
             blas: Mutex::new(Blas::new(&stream)?),
             staging: Mutex::new(Staging::new(&stream)?),
             stream,
-            sync: std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0"),
+            sync,
         })
     }
 
@@ -108,6 +109,7 @@ impl Cuda {
 
 impl Driver for Cuda {
     type Memory = Memory;
+    type Mailbox = Mailbox;
 
     fn name(&self) -> String {
         self.stream.name.clone()
@@ -139,6 +141,18 @@ impl Driver for Cuda {
 
     fn read(&self, bytes: &mut [u8], memory: &Memory) -> Result<()> {
         memory.read(bytes)
+    }
+
+    fn mailbox(&self, bytes: usize) -> Result<Mailbox> {
+        Mailbox::new(&self.stream, bytes)
+    }
+
+    fn send(&self, mailbox: &mut Mailbox, memory: &Memory, bytes: usize) -> Result<()> {
+        mailbox.send(memory, bytes)
+    }
+
+    fn receive(&self, bytes: &mut [u8], mailbox: &Mailbox) -> Result<()> {
+        mailbox.receive(bytes)
     }
 
     fn clear(&self, memory: &mut Memory) -> Result<()> {

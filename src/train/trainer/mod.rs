@@ -28,6 +28,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Steps that are asked for before the first of them is known.
+const STEPS_AHEAD: usize = 2;
+
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
@@ -140,9 +143,9 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     calibration: Option<Calibration>,
     /// Which parameters learn at which multiple of the learning rate.
     rates: Vec<(Range<usize>, f64)>,
-    /// eps of the step at hand, on the host.
-    noise: Vec<f32>,
     randomness: Randomness<D>,
+    /// Norms of parameters and of the second moment.
+    checks: [D::Verdict; 2],
     /// Logits that are being scored.
     logits: Vec<f32>,
 }
@@ -192,8 +195,8 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             second_moment: device.upload(&state.second_moment)?,
             best: state.best,
             rates: rates(layout, config, dataset),
-            noise: vec![0.0; noise],
             randomness: Randomness { noise: Some(device.zeros(noise)?), dropout: None },
+            checks: [device.verdict()?, device.verdict()?],
             logits: Vec::new(),
         })
     }
@@ -325,9 +328,14 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
 
     /// The loss of a step is taken before its update, so the last update of an epoch is checked here: a checkpoint
     /// never holds anything that is not a number.
-    fn check_finite(&self, validation: &Scores) -> Result<()> {
-        let parameters = self.device.norm(&self.parameters)?;
-        let moments = self.device.norm(&self.second_moment)?;
+    fn check_finite(&mut self, validation: &Scores) -> Result<()> {
+        let Trainer { device, checks, parameters, second_moment, .. } = self;
+        for (verdict, values) in checks.iter_mut().zip([&*parameters, &*second_moment]) {
+            device.norm(verdict, values)?;
+            device.post(verdict)?;
+        }
+        let [parameters, moments] = checks.each_mut().map(|verdict| device.collect(verdict).map(|found| found.norm));
+        let (parameters, moments) = (parameters?, moments?);
         let valid = validation.get(self.objective.loss_score().name).unwrap_or(0.0);
         if parameters.is_finite() && moments.is_finite() && valid.is_finite() {
             return Ok(());
@@ -354,17 +362,44 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         }
     }
 
+    /// Steps are asked for one ahead of what is known of them: the device has always something to do.
     fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
-        if self.config.train.batch_size == 0 {
-            return self.step(&self.dataset().split.train, 1, learning_rate);
-        }
-        let mut total = 0.0;
+        let whole = self.config.train.batch_size == 0;
         let batches = self.epoch_batches(self.progress.epoch);
-        let count = batches.len();
-        for units in batches {
-            total += self.step(&units, count, learning_rate)? * units.len() as f64;
+        let (mut total, mut asked, mut known) = (0.0, 0, 0);
+        while known < batches.len() {
+            while asked < batches.len().min(known + STEPS_AHEAD) {
+                self.step(&batches[asked], batches.len(), learning_rate)?;
+                asked += 1;
+            }
+            match self.settle(asked - known)? {
+                Some(loss) if whole => return Ok(loss),
+                Some(loss) => total += loss * batches[known].len() as f64,
+                None => {
+                    asked = known;
+                    continue;
+                }
+            }
+            known += 1;
         }
         Ok(total / self.dataset().split.train.len() as f64)
+    }
+
+    /// What became of the oldest of so many steps under way: its loss; none where tables of pieces were too small for it. They
+    /// are larger then, and neither it nor those behind it have happened.
+    fn settle(&mut self, under_way: usize) -> Result<Option<f64>> {
+        let mut resident = self.take_train()?;
+        let judgement = resident.pass.collect()?;
+        if judgement.diverged && !judgement.crowded {
+            return Err(self.diverged(&format!("loss {}, gradient norm {}", judgement.loss, judgement.norm)));
+        }
+        if judgement.crowded {
+            (1..under_way).try_for_each(|_| resident.pass.collect().map(drop))?;
+            resident.pass.make_room(judgement.pieces)?;
+            self.progress.step -= under_way as u64;
+        }
+        self.train = Some(resident);
+        Ok((!judgement.crowded).then_some(judgement.loss))
     }
 
     /// Training units of each step of an epoch.
@@ -372,11 +407,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         epoch_batches(self.dataset(), self.config.train.batch_size, self.seed, epoch)
     }
 
-    fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {
+    fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<()> {
         let train = &self.config.train;
         self.scored = None;
-        self.draw()?;
         let mut resident = self.take_train()?;
+        self.draw(&mut resident)?;
         if batches > 1 {
             let batches = &self.training().batches;
             if batches.shares_nodes() {
@@ -386,39 +421,32 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             }
         }
         resident.pass.ops().clear(&mut self.gradient)?;
-        let loss = resident.gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
-        let norm = resident.pass.ops().norm(&self.gradient)?;
-        if !(loss.is_finite() && norm.is_finite()) {
-            return Err(self.diverged(&format!("loss {loss}, gradient norm {norm}")));
-        }
-        let clipped = train.clip_norm > 0.0 && norm > train.clip_norm;
+        resident.take_gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
+        let (ops, verdict) = resident.pass.ops_and_verdict();
+        ops.norm(verdict, &self.gradient)?;
         self.progress.step += 1;
         let step = AdamStep {
             learning_rate,
             weight_decay: train.weight_decay,
             decoupled: train.optimizer == Optimizer::AdamW,
             step: self.progress.step,
-            gradient_scale: if clipped { train.clip_norm / norm } else { 1.0 },
+            clip_norm: train.clip_norm,
         };
         let Trainer { parameters, first_moment, second_moment, gradient, rates, .. } = self;
         for (range, rate) in rates {
             let step = AdamStep { learning_rate: learning_rate * *rate, ..step };
-            resident.pass.ops().adam(parameters, first_moment, second_moment, gradient, range, step)?;
+            ops.adam(parameters, first_moment, second_moment, gradient, verdict, range, step)?;
         }
+        resident.pass.post()?;
         self.train = Some(resident);
-        Ok(loss)
+        Ok(())
     }
 
     /// Noise and dropout of the next step.
-    fn draw(&mut self) -> Result<()> {
+    fn draw(&mut self, resident: &mut Resident<'a, D>) -> Result<()> {
         let stream = |purpose| Stream::new(self.seed, purpose, self.progress.step as u32);
-        stream(Purpose::Noise).normals(&mut self.noise);
-        let factor = self.config.train.router_noise as f32;
-        if factor != 1.0 {
-            self.noise.iter_mut().for_each(|noise| *noise *= factor);
-        }
         if let Some(noise) = &mut self.randomness.noise {
-            self.device.write(noise, &self.noise)?;
+            resident.pass.ops().draw_noise(noise, &stream(Purpose::Noise), self.config.train.router_noise)?;
         }
         let (rate, place) = (self.config.train.dropout, self.config.train.dropout_place);
         let active = rate > 0.0 && place != DropoutPlace::None;
