@@ -44,7 +44,8 @@ pub struct Pass<'a, D: Device> {
     hop_weights: D::Buffer,       // T x d
     d_hop_weights: D::Buffer,     // T x d
     knots: Option<D::Knots>,      // experts compiled; none where they are evaluated directly
-    verdict: D::Verdict,          // of the pass at hand
+    verdict: D::Verdict,          // of the step at hand
+    prediction: D::Verdict,       // of the last prediction
     responses: Responses<D>,      // n x d: F; in class space then dF
     states: States<D>,
     logits: D::Buffer,   // rows x L
@@ -97,6 +98,7 @@ impl<'a, D: Device> Pass<'a, D> {
             d_hop_weights: device.zeros(a.hops * a.features)?,
             knots: if plan.monb == Monb::Knots { Some(device.knots(layout)?) } else { None },
             verdict: device.verdict()?,
+            prediction: device.verdict()?,
             responses: device.responses(inputs, layout, plan.space != Space::Features)?,
             states: States::new(device, layout, plan, batch, inputs)?,
             logits: device.zeros(batch.rows() * a.outputs)?,
@@ -179,6 +181,37 @@ impl<'a, D: Device> Pass<'a, D> {
             }
         }
         Ok(&self.logits)
+    }
+
+    /// As [`Pass::forward_of`] without noise or dropout, with a verdict of its own: steps may be under way.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn predict_of(
+        &mut self,
+        scope: Option<&D::Scope>,
+        inputs: &D::Inputs,
+        parameters: &D::Buffer,
+    ) -> Result<&D::Buffer> {
+        std::mem::swap(&mut self.verdict, &mut self.prediction);
+        let done = self.forward_of(scope, inputs, parameters, &Randomness::none()).map(drop);
+        std::mem::swap(&mut self.verdict, &mut self.prediction);
+        done?;
+        Ok(&self.logits)
+    }
+
+    /// Whether the tables of the last prediction were large enough: waits for it. If not, they are from here on.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn had_room(&mut self) -> Result<bool> {
+        let Pass { device, layout, knots, prediction, .. } = self;
+        let judgement = device.judgement(prediction)?;
+        if let (true, Some(knots)) = (judgement.crowded, knots) {
+            device.make_room(knots, judgement.pieces, layout)?;
+            device.resume(prediction)?;
+        }
+        Ok(!judgement.crowded)
     }
 
     /// Loss over the batch's targets, after `forward`: waits for it.

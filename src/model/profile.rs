@@ -7,7 +7,8 @@
 use crate::architecture::Layout;
 use crate::device::ops::each_op;
 use crate::device::{
-    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Op, Responses, Routing, ScopeOf, VerdictOf,
+    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Op, Responses, Routing, ScopeOf,
+    VerdictOf,
 };
 use harmonia_graph::error::Result;
 use harmonia_graph::seed::Stream;

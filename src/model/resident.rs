@@ -120,21 +120,12 @@ impl<'a, D: Device> Resident<'a, D> {
     /// The device failed.
     pub fn logits(&mut self, parameters: &D::Buffer) -> Result<Vec<D::Real>> {
         loop {
-            let logits = self.pass.forward(&self.inputs, parameters, &Randomness::none())?;
+            let logits = self.pass.predict_of(None, &self.inputs, parameters)?;
             let logits = self.device.download(logits)?;
-            if self.had_room()? {
+            if self.pass.had_room()? {
                 return Ok(logits);
             }
         }
-    }
-
-    /// Whether the tables of the last pass were large enough; if not, they are from here on.
-    fn had_room(&mut self) -> Result<bool> {
-        let judgement = self.pass.judgement()?;
-        if judgement.crowded {
-            self.pass.make_room(judgement.pieces)?;
-        }
-        Ok(!judgement.crowded)
     }
 
     /// Logits of `units`, which the batch must hold: any unit of a whole dataset, else its targets in order.
@@ -167,10 +158,9 @@ impl<'a, D: Device> Resident<'a, D> {
             }
         };
         loop {
-            let scope = scored.scope.as_ref();
-            let logits = self.pass.forward_of(scope, &self.inputs, parameters, &Randomness::none())?;
+            let logits = self.pass.predict_of(scored.scope.as_ref(), &self.inputs, parameters)?;
             self.device.send_rows(&mut scored.reader, logits)?;
-            let had_room = self.had_room()?;
+            let had_room = self.pass.had_room()?;
             self.device.receive_rows(out, &mut scored.reader)?;
             if had_room {
                 self.scored = Some(scored);

@@ -310,7 +310,8 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         let mut bad = self.numbers(layout.len());
         bad[layout.len() / 2] = f32::NAN;
         let values = self.numbers(layout.len());
-        let [mut p, mut m, mut v] = [(); 3].map(|()| device.upload(&values).unwrap());
+        let [mut p, mut m] = [(); 2].map(|()| device.upload(&values).unwrap());
+        let mut v = device.zeros(layout.len()).unwrap();
         let step = AdamStep { learning_rate: 0.1, weight_decay: 0.0, decoupled: false, step: 1, clip_norm: 0.0 };
         for (gradient, halted) in [(&values, false), (&bad, true), (&values, true)] {
             let before = device.download(&p).unwrap();

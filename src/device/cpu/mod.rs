@@ -28,7 +28,9 @@ mod walk;
 
 use super::ops::each_op;
 use super::{
-    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, Posted, MatrixOf, Responses, Routing, ScopeOf, VerdictOf};
+    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Posted, Responses, Routing,
+    ScopeOf, VerdictOf,
+};
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::States;
@@ -38,8 +40,8 @@ use crate::real::Real;
 use gather::Copies;
 use half::{bf16, f16};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::seed::Stream;
 use harmonia_graph::graph::Neighbourhood;
+use harmonia_graph::seed::Stream;
 use harmonia_graph::simd::instruction_set;
 pub use hops::Hops;
 pub use inputs::CpuInputs;

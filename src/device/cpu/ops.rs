@@ -6,7 +6,9 @@
 use super::Cpu;
 use crate::architecture::Layout;
 use crate::device::ops::each_op;
-use crate::device::{AdamStep, BufferOf, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf, VerdictOf};
+use crate::device::{
+    AdamStep, BufferOf, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf, VerdictOf,
+};
 use crate::real::Real;
 use harmonia_graph::error::Result;
 use harmonia_graph::seed::Stream;

@@ -100,7 +100,8 @@ impl Sizes {
         let stays = 8 * (2 * self.experts * self.lines() + 2 * levels)
             + 4 * (self.experts * (self.room + self.layers * (self.room + 1) + 1))
             + 4 * (self.features * (padded(self.stride) + 4 * self.stride + 2) + 2 * self.slots * self.room);
-        let compiling = self.work() * (16 + 4 + 12) + 4 * self.experts * 7 * self.room + 4 * self.features * self.stride;
+        let compiling =
+            self.work() * (16 + 4 + 12) + 4 * self.experts * 7 * self.room + 4 * self.features * self.stride;
         let parts = self.stretches as usize * self.experts * 2 * self.lines();
         let finishing = 8 * (2 * self.slots * self.room + parts + 4 * self.work());
         stays + compiling.max(finishing)

@@ -31,7 +31,9 @@ mod walk;
 
 use super::ops::each_op;
 use super::{
-    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Responses, Routing, ScopeOf, VerdictOf};
+    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Responses, Routing, ScopeOf,
+    VerdictOf,
+};
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::DropoutPlace;

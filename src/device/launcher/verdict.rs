@@ -63,7 +63,12 @@ impl<V: Driver> Launcher<V> {
     }
 
     /// Adds up the partial losses of blocks.
-    pub(super) fn judge_loss(&self, verdict: &mut DeviceVerdict<V>, partial: &Buffer<V, f64>, count: f64) -> Result<()> {
+    pub(super) fn judge_loss(
+        &self,
+        verdict: &mut DeviceVerdict<V>,
+        partial: &Buffer<V, f64>,
+        count: f64,
+    ) -> Result<()> {
         self.judge("judge_loss", verdict, partial, count)
     }
 

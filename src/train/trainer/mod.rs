@@ -28,6 +28,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Scores of an epoch, and norms of parameters and of the second moment.
+type EpochScores = (Scores, [f64; 2]);
+
 /// Steps that are asked for before the first of them is known.
 const STEPS_AHEAD: usize = 2;
 
@@ -237,9 +240,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn epoch(&mut self) -> Result<EpochRecord> {
         let epoch = self.progress.epoch;
         let learning_rate = schedule::learning_rate(&self.config.train, epoch);
-        let train_loss = self.train_epoch(learning_rate)?;
-        let validation = self.validate()?;
-        self.check_finite(&validation)?;
+        let (train_loss, scored) = self.train_epoch(learning_rate, true)?;
+        let (validation, norms) = match scored {
+            Some(scored) => scored,
+            None => self.score_epoch()?,
+        };
+        self.check_finite(&validation, norms)?;
         let patience = self.config.train.patience;
         let Decision { best, stop } =
             self.progress.stopping.update(epoch, train_loss, &validation, patience, &self.goal);
@@ -257,7 +263,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// # Errors
     /// The loss is no longer a number, or the device failed.
     pub fn steps(&mut self) -> Result<f64> {
-        let loss = self.train_epoch(schedule::learning_rate(&self.config.train, self.progress.epoch))?;
+        let (loss, _) = self.train_epoch(schedule::learning_rate(&self.config.train, self.progress.epoch), false)?;
         self.progress.epoch += 1;
         Ok(loss)
     }
@@ -328,19 +334,28 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
 
     /// The loss of a step is taken before its update, so the last update of an epoch is checked here: a checkpoint
     /// never holds anything that is not a number.
-    fn check_finite(&mut self, validation: &Scores) -> Result<()> {
-        let Trainer { device, checks, parameters, second_moment, .. } = self;
-        for (verdict, values) in checks.iter_mut().zip([&*parameters, &*second_moment]) {
-            device.norm(verdict, values)?;
-            device.post(verdict)?;
-        }
-        let [parameters, moments] = checks.each_mut().map(|verdict| device.collect(verdict).map(|found| found.norm));
-        let (parameters, moments) = (parameters?, moments?);
+    fn check_finite(&self, validation: &Scores, [parameters, moments]: [f64; 2]) -> Result<()> {
         let valid = validation.get(self.objective.loss_score().name).unwrap_or(0.0);
         if parameters.is_finite() && moments.is_finite() && valid.is_finite() {
             return Ok(());
         }
         Err(self.diverged(&format!("validation loss {valid}, parameter norm {parameters}")))
+    }
+
+    /// Scores of the validation units, and norms of parameters and second moment. The norms are asked for first, so that
+    /// whoever has the scores does not wait for them.
+    fn score_epoch(&mut self) -> Result<EpochScores> {
+        let Trainer { device, checks, parameters, second_moment, .. } = self;
+        for (verdict, values) in checks.iter_mut().zip([&*parameters, &*second_moment]) {
+            device.norm(verdict, values)?;
+            device.post(verdict)?;
+        }
+        let scores = self.validate()?;
+        let mut norms = [0.0; 2];
+        for (norm, verdict) in norms.iter_mut().zip(&mut self.checks) {
+            *norm = self.device.collect(verdict)?.norm;
+        }
+        Ok((scores, norms))
     }
 
     fn diverged(&self, what: &str) -> Error {
@@ -362,18 +377,22 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         }
     }
 
-    /// Steps are asked for one ahead of what is known of them: the device has always something to do.
-    fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
+    /// Steps are asked for one ahead of what is known of them, and the scores of the epoch, where they are wanted, before the
+    /// last step is known: the device has always something to do.
+    fn train_epoch(&mut self, learning_rate: f64, scored: bool) -> Result<(f64, Option<EpochScores>)> {
         let whole = self.config.train.batch_size == 0;
         let batches = self.epoch_batches(self.progress.epoch);
-        let (mut total, mut asked, mut known) = (0.0, 0, 0);
+        let (mut total, mut asked, mut known, mut scores) = (0.0, 0, 0, None);
         while known < batches.len() {
             while asked < batches.len().min(known + STEPS_AHEAD) {
                 self.step(&batches[asked], batches.len(), learning_rate)?;
                 asked += 1;
             }
+            if scored && known + 1 == batches.len() {
+                scores = Some(self.score_epoch()?);
+            }
             match self.settle(asked - known)? {
-                Some(loss) if whole => return Ok(loss),
+                Some(loss) if whole => return Ok((loss, scores)),
                 Some(loss) => total += loss * batches[known].len() as f64,
                 None => {
                     asked = known;
@@ -382,7 +401,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             }
             known += 1;
         }
-        Ok(total / self.dataset().split.train.len() as f64)
+        Ok((total / self.dataset().split.train.len() as f64, scores))
     }
 
     /// What became of the oldest of so many steps under way: its loss; none where tables of pieces were too small for it. They
