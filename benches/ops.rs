@@ -81,7 +81,9 @@ fn answer<D: Device>(device: &D, layout: &Layout, plan: Plan, batch: Batch) -> (
     let mut gradient = device.zeros(layout.len()).unwrap();
     let values = device.upload(&values).unwrap();
     let loss = resident.gradient(&mut gradient, &values, &Randomness::none()).unwrap();
-    (loss, device.norm(&gradient).unwrap())
+    let mut verdict = device.verdict().unwrap();
+    device.norm(&mut verdict, &gradient).unwrap();
+    (loss, device.judgement(&mut verdict).unwrap().norm)
 }
 
 fn assert_agrees(found: (f64, f64), expected: (f64, f64), what: &str) {
@@ -136,7 +138,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     let mut logits = device.zeros(NODES * CLASSES).unwrap();
     let mut d_logits = device.zeros(NODES * CLASSES).unwrap();
     let [mut first, mut second] = [(); 2].map(|()| device.zeros(layout.len()).unwrap());
-    let step = AdamStep { learning_rate: 1e-9, weight_decay: 0.0, decoupled: true, step: 1, gradient_scale: 1.0 };
+    let step = AdamStep { learning_rate: 1e-9, weight_decay: 0.0, decoupled: true, step: 1, clip_norm: 0.0 };
 
     let mut timed = Vec::new();
     let mut time = |op: Op, work: &mut dyn FnMut()| {
@@ -149,7 +151,11 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         group.finish();
         timed.push(op);
     };
+    let mut verdict = device.verdict().unwrap();
+    let mut noise = device.zeros(layout.architecture.features * layout.architecture.experts).unwrap();
+    let stream = Stream::new(0, Purpose::Noise, 0);
     time(Op::Clear, &mut || device.clear(&mut gradient).unwrap());
+    time(Op::DrawNoise, &mut || device.draw_noise(&mut noise, &stream, 1.0).unwrap());
     time(Op::RouteForward, &mut || device.route_forward(&mut routing, &parameters, None, &layout).unwrap());
     time(Op::HopWeightsForward, &mut || device.hop_weights_forward(&mut theta, &parameters, None, &layout).unwrap());
     time(Op::MonbForward, &mut || {
@@ -161,7 +167,7 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
         device.readout_forward(&mut logits, &state, &parameters, &inputs, &layout).unwrap();
     });
     time(Op::Loss, &mut || {
-        device.loss(&mut d_logits, &logits, &inputs).unwrap();
+        device.loss(&mut verdict, &mut d_logits, &logits, &inputs).unwrap();
     });
     time(Op::ReadoutBackward, &mut || {
         device.readout_backward(&mut gradient, &mut state, &d_logits, &parameters, &inputs, &layout).unwrap();
@@ -182,10 +188,12 @@ fn on_device<D: Device<Real = f32>>(criterion: &mut Criterion, name: &str, devic
     });
     device.clear(&mut gradient).unwrap();
     time(Op::Norm, &mut || {
-        device.norm(&gradient).unwrap();
+        device.norm(&mut verdict, &gradient).unwrap();
     });
     let all = 0..layout.len();
-    time(Op::Adam, &mut || device.adam(&mut parameters, &mut first, &mut second, &gradient, &all, step).unwrap());
+    time(Op::Adam, &mut || {
+        device.adam(&mut parameters, &mut first, &mut second, &gradient, &verdict, &all, step).unwrap();
+    });
     assert!(timed.into_iter().eq(Op::of_step(Plan::DIRECT)), "an op of the step is not timed");
 }
 

@@ -52,6 +52,16 @@ typedef struct SparseColumns {
     uint32_t features;
 } SparseColumns;
 
+/* noise.cu */
+typedef struct DrawNoise {
+    float* noise;    /* standard normal numbers times scale */
+    uint64_t length;
+    uint32_t key[2];
+    uint32_t purpose;
+    uint32_t step;
+    float scale;
+} DrawNoise;
+
 /* route.cu */
 typedef struct RouteForward {
     uint32_t* experts;         /* d x m */
@@ -200,16 +210,100 @@ typedef struct MonbSparseBackward {
     SparseColumns x;
 } MonbSparseBackward;
 
-/* knots.cu. Features that use the same experts share thresholds: increasing, then infinities up to one less than a power
- * of two. Places of a feature say where its thresholds are. */
+/* What a device finds out about a step. Zeroed before the first. */
+#define HARMONIA_HALT_NUMBER 1u /* a loss or a norm is not a number */
+#define HARMONIA_HALT_ROOM 2u   /* an expert has more pieces than there is room for */
+
+typedef struct Verdict {
+    double loss;
+    double norm;
+    uint32_t halted; /* HARMONIA_HALT_...: updates leave everything as it is */
+    uint32_t pieces; /* of the expert that has most; what it would have had at least, where there was no room */
+} Verdict;
+
+/* compile.cu. The parameters of expert c start at parameters + c * expert_size: weight (out x in), bias, next layer. Level l
+ * is what layer l reads: x itself, then the units of each hidden layer, lines on every piece that the layers before make. */
+typedef struct Compiled {
+    float* thresholds;         /* C x room: where an expert changes piece, increasing */
+    double* slopes;            /* C x room x B */
+    double* intercepts;        /* C x room x B */
+    double* level_slopes;      /* C x (units x room): level after level, pieces x width each */
+    double* level_intercepts;  /* C x (units x room) */
+    uint32_t* parents;         /* C x layers x room: the piece of the level before that holds a piece */
+    uint32_t* counts;          /* C x layers: pieces of each level; of the last, those of the expert */
+    uint32_t* needed;          /* C: pieces there should be room for; above `room`: the expert was given up */
+    const float* parameters;
+    const uint32_t* widths;    /* layers + 1: 1, hidden widths, B */
+    uint64_t expert_size;
+    uint32_t expert_count;
+    uint32_t layers;
+    uint32_t units;            /* of all levels */
+    uint32_t widest;           /* of all layers */
+    uint32_t bases;
+    uint32_t room;             /* pieces of an expert, at most */
+} Compiled;
+
+typedef struct KnotsExperts {
+    Compiled compiled;
+    double* unit_slopes;     /* C x room x widest: units of the layer at hand before ReLU, on each piece of its inputs */
+    double* unit_intercepts; /* C x room x widest */
+    float* unit_ends;        /* C x room x widest: where they switch inside the piece, else infinity */
+    uint32_t* unit_on;       /* C x room x widest: whether they are on where the piece begins */
+    uint32_t* unit_ranks;    /* C x 2 x room x widest: whether they are the first to switch there; places before theirs */
+    float* ends;             /* C x 3 x room: of the pieces, of those of the next level, of their parts */
+    uint32_t* parts;         /* C x 4 x room: first part of each piece; piece, idleness and place of each part */
+} KnotsExperts;
+
+typedef struct KnotsLines {
+    float* thresholds;         /* d x most */
+    uint32_t* threshold_count; /* d */
+    uint32_t* piece_count;     /* d */
+    float* lines;              /* d x stride x 2 */
+    float* folded;             /* d x m x 2 x room: slopes and then intercepts of a_k . psi of each slot */
+    float* sorted;             /* d x stride: thresholds of all slots */
+    Verdict* verdict;
+    Compiled compiled;
+    const uint32_t* experts;   /* d x m */
+    const float* gates;        /* d x m */
+    const float* coefficients; /* d x B */
+    uint32_t features;
+    uint32_t active;
+    uint32_t stride;           /* pieces of a feature, at most */
+    uint32_t most;             /* thresholds of a feature, padded */
+} KnotsLines;
+
+typedef struct KnotsFinish {
+    float* gradient;             /* of all experts, += */
+    float* d_coefficients;       /* d x B, += */
+    float* d_gates;              /* d x m */
+    double* slot_sums;           /* d x m x 2 x room: sums of g x and of g over the pieces of each slot's expert */
+    double* parts;               /* stretches x C x 2 x room x B: gradients of lines over the features of each stretch */
+    double* d_outputs;           /* C x 2 x room x widest: of the layer at hand */
+    double* d_inputs;            /* C x 2 x room x widest */
+    Compiled compiled;
+    const float* sums;           /* stride x 2 x d */
+    const float* thresholds;     /* d x most */
+    const uint32_t* piece_count; /* d */
+    const float* folded;         /* d x m x 2 x room */
+    const uint32_t* experts;     /* d x m */
+    const float* gates;          /* d x m */
+    const float* coefficients;   /* d x B */
+    uint32_t features;
+    uint32_t active;
+    uint32_t most;
+    uint32_t stretch;            /* features of a stretch */
+    uint32_t stretches;
+} KnotsFinish;
+
+/* knots.cu. Thresholds of a feature: increasing, then infinities up to one less than a power of two. */
 typedef struct Knots {
-    const float* thresholds;         /* of all combinations of experts */
-    const uint32_t* first_threshold; /* d */
+    const float* thresholds;         /* d x most_thresholds */
     const uint32_t* threshold_count; /* d: one less than a power of two */
+    const uint32_t* piece_count;     /* d */
     const float* lines;              /* d x stride x 2: slope and intercept of each piece */
     uint32_t features;
     uint32_t stride;                 /* pieces of a feature, at most */
-    uint32_t most_thresholds;        /* of a feature */
+    uint32_t most_thresholds;        /* of a feature, at most */
     uint32_t lanes;                  /* features of a warp: a power of two up to 32; the rest of its lanes are rows */
     uint32_t in_shared;              /* tables and sums of a block stand in shared memory */
 } Knots;
@@ -224,14 +318,25 @@ typedef struct KnotsForward {
 } KnotsForward;
 
 typedef struct KnotsBackward {
-    float* sums;              /* chunks x stride x 2 x d: sum of g x, then of g; zero where not in shared memory */
+    float* sums;              /* chunks x stride x 2 x d: sum of g x, then of g */
+    float* tables;            /* tiles x chunks x stride x 2 x 32: sums that do not fit shared memory, or null */
     const float* d_responses; /* n x d */
     const float* features;    /* n x d */
     uint64_t nodes;
-    uint64_t chunk_rows;
+    uint64_t chunk_rows;      /* rows of a warp */
+    uint32_t chunks;
     Knots knots;
     Dropout dropout;
 } KnotsBackward;
+
+typedef struct KnotsSums {
+    float* sums;                 /* stride x 2 x d */
+    const float* chunk_sums;     /* chunks x stride x 2 x d */
+    const uint32_t* piece_count; /* d */
+    uint32_t chunks;
+    uint32_t features;
+    uint32_t stride;
+} KnotsSums;
 
 typedef struct KnotsSparseForward {
     float* responses; /* d + nnz: f(0), then f(x) - f(0) */
@@ -446,6 +551,14 @@ typedef struct Loss {
     float scale;             /* 1 / targets */
 } Loss;
 
+typedef struct Retarget {
+    uint32_t* targets;    /* rows of logits x width */
+    const uint32_t* rows; /* which */
+    const uint32_t* words; /* count x width: their targets; null: they have none */
+    uint64_t count;
+    uint32_t width;
+} Retarget;
+
 /* table.cu: columns are (feature, hop, hat), features in order; those of a block of features stand in an array of their own. */
 typedef struct TableWeights {
     float* weights;              /* columns: what a cell counts */
@@ -580,11 +693,20 @@ typedef struct Largest {
     uint32_t columns;
 } Largest;
 
-typedef struct Total {
-    double* total;
-    const double* partial;
+typedef struct Judge {
+    Verdict* verdict;
+    const double* partial; /* of the loss, or of the squares of a gradient */
     uint64_t length;
-} Total;
+    double count;          /* judge_loss: what the loss is a mean over */
+} Judge;
+
+typedef struct ReadRows {
+    float* out;           /* rows x width */
+    const float* values;
+    const uint32_t* rows; /* which */
+    uint64_t row_count;
+    uint32_t width;
+} ReadRows;
 
 /* adam.cu */
 typedef struct Adam {
@@ -592,8 +714,9 @@ typedef struct Adam {
     float* first_moment;
     float* second_moment;
     const float* gradient;
+    const Verdict* verdict;
     uint64_t length;
-    float gradient_scale;
+    double clip_norm;    /* longest gradient; 0: any */
     float beta1;
     float beta2;
     float one_minus_beta1;

@@ -34,6 +34,16 @@ __device__ void loss_rows(const Loss& args) {
     }
 }
 
+// Targets of some rows, each once; without words, these rows are no targets. All bits set is no class, and not a number.
+// One thread per word.
+KERNEL(retarget, Retarget) {
+    const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (at < args.count * args.width) {
+        const uint64_t to = static_cast<uint64_t>(args.rows[at / args.width]) * args.width + at % args.width;
+        args.targets[to] = args.words ? args.words[at] : 0xffffffffu;
+    }
+}
+
 #include "loss_softmax.cuh"
 #include "loss_sigmoid.cuh"
 #include "loss_squared.cuh"

@@ -3,14 +3,9 @@
 
 #include "common.cuh"
 
-// Word `index` of a stream (Salmon et al., 2011).
-__device__ __forceinline__ uint32_t philox(const Dropout& stream, uint64_t index) {
-    uint32_t c0 = static_cast<uint32_t>(index >> 2);
-    uint32_t c1 = static_cast<uint32_t>(index >> 34);
-    uint32_t c2 = stream.purpose;
-    uint32_t c3 = stream.step;
-    uint32_t k0 = stream.key[0];
-    uint32_t k1 = stream.key[1];
+// Ten rounds (Salmon et al., 2011): four words of counters turn into four random ones.
+__device__ __forceinline__ void philox_rounds(
+    uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3, uint32_t k0, uint32_t k1) {
 #pragma unroll
     for (int round = 0; round < 10; ++round) {
         const uint64_t first = 0xD2511F53ull * c0;
@@ -22,6 +17,15 @@ __device__ __forceinline__ uint32_t philox(const Dropout& stream, uint64_t index
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
+}
+
+// Word `index` of a stream.
+__device__ __forceinline__ uint32_t philox(const Dropout& stream, uint64_t index) {
+    uint32_t c0 = static_cast<uint32_t>(index >> 2);
+    uint32_t c1 = static_cast<uint32_t>(index >> 34);
+    uint32_t c2 = stream.purpose;
+    uint32_t c3 = stream.step;
+    philox_rounds(c0, c1, c2, c3, stream.key[0], stream.key[1]);
     const uint32_t low = (index & 1) ? c1 : c0;
     const uint32_t high = (index & 1) ? c3 : c2;
     return (index & 2) ? high : low;

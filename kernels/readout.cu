@@ -40,3 +40,11 @@ KERNEL(graph_sum_backward, GraphSum) {
         args.nodes[i * d + at % d] = value;
     }
 }
+
+// Some rows of a matrix, one after the other. One thread per element.
+KERNEL(read_rows, ReadRows) {
+    const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (at < args.row_count * args.width) {
+        args.out[at] = args.values[static_cast<uint64_t>(args.rows[at / args.width]) * args.width + at % args.width];
+    }
+}

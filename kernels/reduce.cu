@@ -1,7 +1,7 @@
 // The second stage of every reduction: sums of columns, and of squares.
 //
 // Threads   column_sums: 32 columns x 8 slices of rows per block, so that rows are read coalesced; slices are added in
-//           order. square_sums and total: one double per block.
+//           order. square_sums: one double per block; judge_loss and judge_norm add them up.
 // Bytes     every value once. Deterministic: the order depends on sizes only.
 
 #include "warp.cuh"
@@ -70,14 +70,32 @@ KERNEL(largest, Largest) {
     }
 }
 
-// One block.
-KERNEL(total, Total) {
+// Sum of the partial results, in thread 0 of the one block.
+__device__ __forceinline__ double total(const Judge& args) {
     double sum = 0.0;
     for (uint64_t at = threadIdx.x; at < args.length; at += blockDim.x) {
         sum += args.partial[at];
     }
-    sum = block_sum(sum);
+    return block_sum(sum);
+}
+
+// One block: the mean loss.
+KERNEL(judge_loss, Judge) {
+    const double sum = total(args);
     if (threadIdx.x == 0) {
-        args.total[0] = sum;
+        args.verdict->loss = sum / args.count;
+    }
+}
+
+// One block: the norm; where it or the loss is not a number, nothing is updated from here on.
+KERNEL(judge_norm, Judge) {
+    const double sum = total(args);
+    if (threadIdx.x == 0) {
+        const double norm = sqrt(sum);
+        const double largest = 1.7976931348623157e308;
+        args.verdict->norm = norm;
+        // NaN is not below anything.
+        const bool finite = norm <= largest && fabs(args.verdict->loss) <= largest;
+        args.verdict->halted |= finite ? 0 : HARMONIA_HALT_NUMBER;
     }
 }

@@ -4,13 +4,28 @@
 #![allow(clippy::unwrap_used)]
 
 use harmonia::device::cpu::Cpu;
-use harmonia::device::{AdamStep, Device};
+use harmonia::device::{AdamStep, Device, Judgement, Posted};
 
 /// A handful of f64 operations on numbers of size one.
 const TOLERANCE: f64 = 1e-14;
 const LEARNING_RATE: f64 = 0.1;
 const PLAIN: AdamStep =
-    AdamStep { learning_rate: LEARNING_RATE, weight_decay: 0.0, decoupled: false, step: 0, gradient_scale: 1.0 };
+    AdamStep { learning_rate: LEARNING_RATE, weight_decay: 0.0, decoupled: false, step: 0, clip_norm: 0.0 };
+
+/// Of any gradient, as far as steps are told.
+const NORM: f64 = 2.0;
+
+fn verdict(norm: f64) -> Posted {
+    let mut verdict = Posted::default();
+    verdict.now = Judgement { norm, ..Judgement::default() };
+    verdict
+}
+
+fn norm<D: Device>(device: &D, values: &D::Buffer) -> f64 {
+    let mut verdict = device.verdict().unwrap();
+    device.norm(&mut verdict, values).unwrap();
+    device.judgement(&mut verdict).unwrap().norm
+}
 
 /// (p, m, v) after each step, starting at p = 1.
 fn steps(gradients: &[f64], settings: AdamStep) -> Vec<[f64; 3]> {
@@ -19,7 +34,7 @@ fn steps(gradients: &[f64], settings: AdamStep) -> Vec<[f64; 3]> {
     let mut trace = Vec::new();
     for (before, &gradient) in gradients.iter().enumerate() {
         let step = AdamStep { step: before as u64 + 1, ..settings };
-        device.adam(&mut p, &mut m, &mut v, &vec![gradient], &(0..1), step).unwrap();
+        device.adam(&mut p, &mut m, &mut v, &vec![gradient], &verdict(NORM), &(0..1), step).unwrap();
         trace.push([p[0], m[0], v[0]]);
     }
     trace
@@ -78,7 +93,7 @@ fn adam_adds_the_decay_to_the_gradient() {
 #[test]
 fn clipping_scales_the_gradient_but_not_the_decay() {
     // Scale 1/2 on a gradient of 1 is a gradient of 1/2, to the bit.
-    let scaled = AdamStep { gradient_scale: 0.5, ..PLAIN };
+    let scaled = AdamStep { clip_norm: NORM / 2.0, ..PLAIN };
     assert_eq!(steps(&[1.0, -0.5, 0.0], scaled), steps(&[0.5, -0.25, 0.0], PLAIN));
     // g = 0.5 * 0.6 + 0.2 * 1 = 0.5: the first step of plain Adam above. Scaling the decay too would give g = 0.4.
     let found = steps(&[0.6], AdamStep { weight_decay: 0.2, ..scaled });
@@ -92,7 +107,8 @@ fn every_parameter_of_a_long_array_takes_its_own_step() {
     let device = Cpu::<f64>::new();
     let gradient: Vec<f64> = (0..count).map(|at| if at % 3 == 0 { -0.5 } else { 0.5 }).collect();
     let (mut p, mut m, mut v) = (vec![1.0; count], vec![0.0; count], vec![0.0; count]);
-    device.adam(&mut p, &mut m, &mut v, &gradient, &(0..gradient.len()), AdamStep { step: 1, ..PLAIN }).unwrap();
+    let (all, step) = (0..gradient.len(), AdamStep { step: 1, ..PLAIN });
+    device.adam(&mut p, &mut m, &mut v, &gradient, &verdict(NORM), &all, step).unwrap();
     for (at, p) in p.iter().enumerate() {
         let expected = if at % 3 == 0 { 1.1 - 2e-9 } else { 0.9 + 2e-9 };
         assert!((p - expected).abs() < TOLERANCE, "parameter {at}: {p}, not {expected}");
@@ -101,11 +117,11 @@ fn every_parameter_of_a_long_array_takes_its_own_step() {
 
 #[test]
 fn the_norm_is_euclidean_and_summed_in_f64() {
-    assert_eq!(Cpu::<f64>::new().norm(&vec![3.0, 0.0, -4.0]).unwrap(), 5.0);
-    assert_eq!(Cpu::<f64>::new().norm(&vec![]).unwrap(), 0.0);
+    assert_eq!(norm(&Cpu::<f64>::new(), &vec![3.0, 0.0, -4.0]), 5.0);
+    assert_eq!(norm(&Cpu::<f64>::new(), &vec![]), 0.0);
     // 40 000 = 200^2 ones, over more than one chunk.
-    assert_eq!(Cpu::<f32>::new().norm(&vec![1.0; 40_000]).unwrap(), 200.0);
+    assert_eq!(norm(&Cpu::<f32>::new(), &vec![1.0; 40_000]), 200.0);
     // The squares leave the range of f32.
-    let norm = Cpu::<f32>::new().norm(&vec![3e20, 4e20]).unwrap();
+    let norm = norm(&Cpu::<f32>::new(), &vec![3e20, 4e20]);
     assert!((norm / 5e20 - 1.0).abs() < f64::from(f32::EPSILON), "{norm}");
 }

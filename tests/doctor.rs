@@ -24,6 +24,7 @@ use harmonia::device::{AdamStep, Device, Routing};
 use harmonia::knots::Tables;
 use harmonia::model::{Randomness, Resident, initial_parameters};
 use harmonia::plan::Plan;
+use harmonia::seed::{Purpose, Stream};
 use harmonia::settings::Layers;
 use harmonia::settings::presets;
 use program::{Scratch, stdout_of};
@@ -98,6 +99,7 @@ impl Recorder {
 
 impl Driver for Recorder {
     type Memory = Memory;
+    type Mailbox = Vec<u8>;
 
     fn name(&self) -> String {
         self.host.name()
@@ -129,6 +131,18 @@ impl Driver for Recorder {
 
     fn read(&self, bytes: &mut [u8], memory: &Memory) -> harmonia::Result<()> {
         self.host.read(bytes, memory)
+    }
+
+    fn mailbox(&self, bytes: usize) -> harmonia::Result<Vec<u8>> {
+        self.host.mailbox(bytes)
+    }
+
+    fn send(&self, mailbox: &mut Vec<u8>, memory: &Memory, bytes: usize) -> harmonia::Result<()> {
+        self.host.send(mailbox, memory, bytes)
+    }
+
+    fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> harmonia::Result<()> {
+        self.host.receive(bytes, mailbox)
     }
 
     fn clear(&self, memory: &mut Memory) -> harmonia::Result<()> {
@@ -203,12 +217,15 @@ fn launches_agree(recipe: &Recipe, states: States, plan: Plan) {
     let mut parameters = device.upload(&rounded).unwrap();
     let [mut gradient, mut first, mut second] = [(); 3].map(|()| device.zeros(layout.len()).unwrap());
     let mut resident = Resident::new(&device, layout, plan, batch).unwrap();
+    let (mut verdict, all) = (device.verdict().unwrap(), 0..layout.len());
+    let mut noise = device.zeros(layout.architecture.features * layout.architecture.experts).unwrap();
     device.driver().runs.lock().unwrap().clear();
     device.clear(&mut gradient).unwrap();
-    resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
-    device.norm(&gradient).unwrap();
-    let step = AdamStep { learning_rate: 1e-3, weight_decay: 0.0, decoupled: false, step: 1, gradient_scale: 1.0 };
-    device.adam(&mut parameters, &mut first, &mut second, &gradient, &(0..layout.len()), step).unwrap();
+    device.draw_noise(&mut noise, &Stream::new(0, Purpose::Noise, 0), 1.0).unwrap();
+    resident.take_gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
+    device.norm(&mut verdict, &gradient).unwrap();
+    let step = AdamStep { learning_rate: 1e-3, weight_decay: 0.0, decoupled: false, step: 1, clip_norm: 0.0 };
+    device.adam(&mut parameters, &mut first, &mut second, &gradient, &verdict, &all, step).unwrap();
     assert_eq!(*device.driver().runs.lock().unwrap(), expected, "{recipe:?}, {states:?}, {plan:?}");
     for (kernel, &bytes) in device.driver().shared.lock().unwrap().iter() {
         let known = launcher::kernel(kernel).unwrap().dynamic_bytes(&layout.architecture);

@@ -429,8 +429,8 @@ fn experts() {
     let (blocks, block_rows) = stretches(rows);
     let knots = abi::Knots {
         thresholds: null(),
-        first_threshold: far.zeros(d),
         threshold_count: far.zeros(d),
+        piece_count: far.values(&vec![1u32; d as usize]),
         lines: far.zeros(2 * d),
         features: d as u32,
         stride: 1,
@@ -444,14 +444,17 @@ fn experts() {
     let sums = far.zeros(blocks * 2 * d);
     let backward = abi::KnotsBackward {
         sums,
+        tables: null_mut(),
         d_responses: gradients,
         features,
         nodes: rows,
         chunk_rows: block_rows,
+        chunks: blocks as u32,
         knots,
         dropout,
     };
-    far.launch("knots_backward", [d / 32, blocks], [32, 4], 4 * 2 * 32 * 4, &backward);
+    // A chunk of rows for each of four warps.
+    far.launch("knots_backward", [d / 32, blocks.div_ceil(4)], [32, 4], 4 * 2 * 32 * 4, &backward);
 }
 
 #[test]
@@ -507,8 +510,9 @@ fn sums_and_losses() {
         first_moment: others,
         second_moment: far.zeros(length),
         gradient: far.zeros(length),
+        verdict: far.zeros(1),
         length,
-        gradient_scale: 1.0,
+        clip_norm: 0.0,
         beta1: 0.9,
         beta2: 0.99,
         one_minus_beta1: 0.1,
@@ -586,6 +590,27 @@ fn tables_of_walks() {
         features: COLUMNS as u32,
     };
     far.flat("table_own", rows * COLUMNS, &arguments);
+    // A walk of one step from every row.
+    let arguments = abi::TableWalks {
+        state: arguments.responses,
+        partial: far.zeros(blocks * 3 * COLUMNS),
+        responses: far.zeros(rows * COLUMNS),
+        ends: d_state,
+        points: far.zeros(2 * COLUMNS),
+        grid: far.zeros(2 * COLUMNS),
+        hop_weights: far.zeros(2 * COLUMNS),
+        d_state,
+        column_ptr: far.zeros(COLUMNS + 1),
+        row_count: rows,
+        stretch,
+        features: COLUMNS as u32,
+        walks: 1,
+        steps: 1,
+        most: 2,
+        share: 1.0,
+    };
+    far.flat("table_walks_forward", rows * COLUMNS, &arguments);
+    far.launch("table_walks_sums", [1, blocks], [256, 1], 0, &arguments);
 }
 
 /// None without a C++ compiler, or where so much cannot be reserved; which is said.

@@ -10,12 +10,12 @@ use harmonia::dataset::{Dataset, Features, Labels, Level, SparseRows, Values};
 use harmonia::device::Device;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::host::Host;
-use harmonia::device::launcher::Launcher;
+use harmonia::device::launcher::{Blocks, Launcher};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::runs::RunSummary;
 use harmonia::seed::{Purpose, Stream};
 use harmonia::session::{Session, Silent};
-use harmonia::train::RunName;
+use harmonia::train::{Prepared, RunName, Trainer};
 
 /// Both devices compute in f32 and sum in different orders; sixty steps may spread that.
 const TOLERANCE: f64 = 1e-4;
@@ -193,5 +193,33 @@ fn the_same_seed_gives_the_same_bits_in_any_order_of_threads_and_blocks() {
         for seed in 1..3 {
             assert_eq!(parameters(Host::new().unwrap().in_random_order(seed)), expected, "{engine:?}");
         }
+    }
+}
+
+/// Experts of one piece that get more with the first update: steps whose tables were too small are taken again, and nothing
+/// of it is left in the result.
+#[test]
+fn tables_that_turn_out_too_small_change_nothing() {
+    let mut config = config();
+    config.engine = Engine { monb: Monb::Knots, table: TableUse::Off, ..Engine::default() };
+    for (level, batch_size) in [(Level::Node, 0), (Level::Node, 9), (Level::Graph, 2)] {
+        config.train.batch_size = batch_size;
+        let run = Prepared::of(dataset(level, false), None, &config, RunName { seed: 3, fold: None }).unwrap();
+        let trained = |blocks: Blocks| {
+            let device = Launcher::new(Host::new().unwrap(), States::F32).with_blocks(blocks);
+            let mut state = Trainer::new(&device, &run, &config, None).unwrap().state().unwrap();
+            for layers in &run.layout.experts {
+                // On everywhere.
+                state.parameters[layers[0].weight.clone()].fill(0.0);
+                state.parameters[layers[0].bias.clone()].fill(0.5);
+            }
+            let mut trainer = Trainer::new(&device, &run, &config, Some(state)).unwrap();
+            let losses: Vec<f64> = (0..4).map(|_| trainer.epoch().unwrap().train_loss).collect();
+            (losses, trainer.state().unwrap())
+        };
+        let expected = trained(Blocks::default());
+        let found = trained(Blocks { pieces: 1, ..Blocks::default() });
+        assert!(found.1.parameters.iter().all(|value| value.is_finite()));
+        assert_eq!(found, expected, "{level:?}, batches of {batch_size}");
     }
 }

@@ -177,10 +177,10 @@ fn dropouts() -> [Dropout; 3] {
 const RANDOM_SHAPES: u64 = 24;
 
 /// So few blocks that small problems stride over their rows, nodes and features, as large ones do.
-const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 2, backward: 2, states: 1 << 10, shared: 99 << 10 };
+const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, shared: 99 << 10, pieces: 2 };
 
 /// Kernels that are one block by design.
-const ONE_BLOCK: [&str; 1] = ["total"];
+const ONE_BLOCK: [&str; 2] = ["judge_loss", "judge_norm"];
 
 /// Every kernel there is was launched, and once in more than one block. `launches`: most blocks of a launch, by kernel.
 fn assert_reached<S: AsRef<str> + Ord>(launches: &BTreeMap<S, u64>) {
@@ -427,4 +427,46 @@ fn a_model_too_large_for_the_kernels_is_refused() {
     let parameters = device.zeros(layout.len()).unwrap();
     let error = device.route_forward(&mut routing, &parameters, None, layout).unwrap_err().to_string();
     assert!(error.contains("model.experts is 20000"), "{error}");
+}
+
+/// Room for two pieces, experts with one, then with many: the verdict says so, and with more room everything is as if there
+/// had been enough from the start.
+#[test]
+fn a_compilation_without_room_is_a_halt() {
+    let recipe = Recipe { hidden: vec![16, 8], bases: 8, features: 40, ..Recipe::default() };
+    let problem = recipe.problem();
+    let (layout, a) = (&problem.layout, &problem.layout.architecture);
+    let values: Vec<f32> = problem.parameters.iter().map(|&value| value as f32).collect();
+    let plan = Plan { monb: Monb::Knots, ..Plan::DIRECT };
+    let responses = |blocks: Blocks| {
+        let device = Launcher::new(Host::new().unwrap(), States::F32).with_blocks(blocks);
+        let inputs = device.inputs(&problem.batch(plan), plan).unwrap();
+        let mut responses = device.responses(&inputs, layout, false).unwrap();
+        let slots = a.features * a.active;
+        let mut routing = Routing {
+            experts: device.indices(slots).unwrap(),
+            gates: device.zeros(slots).unwrap(),
+            noise_scale: device.zeros(slots).unwrap(),
+        };
+        let (zeros, parameters) = (device.zeros(layout.len()).unwrap(), device.upload(&values).unwrap());
+        device.route_forward(&mut routing, &parameters, None, layout).unwrap();
+        let (mut knots, mut verdict) = (device.knots(layout).unwrap(), device.verdict().unwrap());
+        device.knots_compile(&mut verdict, &mut knots, &routing, &zeros, layout).unwrap();
+        assert_eq!(device.judgement(&mut verdict).unwrap().pieces, 1);
+        device.knots_compile(&mut verdict, &mut knots, &routing, &parameters, layout).unwrap();
+        let found = device.judgement(&mut verdict).unwrap();
+        if found.crowded {
+            device.make_room(&mut knots, found.pieces, layout).unwrap();
+            device.resume(&mut verdict).unwrap();
+            device.knots_compile(&mut verdict, &mut knots, &routing, &parameters, layout).unwrap();
+            assert!(!device.judgement(&mut verdict).unwrap().is_halted());
+        }
+        device.knots_forward(&mut responses, &knots, &inputs, None, layout).unwrap();
+        let Responses::Dense(responses) = responses else { panic!("X is dense") };
+        (found.crowded, device.download_matrix(&responses).unwrap())
+    };
+    let enough = responses(Blocks::default());
+    let little = responses(Blocks { pieces: 2, ..Blocks::default() });
+    assert_eq!((enough.0, little.0), (false, true));
+    assert_eq!(enough.1, little.1);
 }

@@ -49,6 +49,7 @@ impl Drop for Counted {
 #[allow(unsafe_code)]
 impl Driver for Counting {
     type Memory = Counted;
+    type Mailbox = Vec<u8>;
 
     fn name(&self) -> String {
         "a counting device".into()
@@ -75,6 +76,15 @@ impl Driver for Counting {
     }
     fn read(&self, bytes: &mut [u8], memory: &Counted) -> Result<()> {
         self.host.read(bytes, &memory.memory)
+    }
+    fn mailbox(&self, bytes: usize) -> Result<Vec<u8>> {
+        self.host.mailbox(bytes)
+    }
+    fn send(&self, mailbox: &mut Vec<u8>, memory: &Counted, bytes: usize) -> Result<()> {
+        self.host.send(mailbox, &memory.memory, bytes)
+    }
+    fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> Result<()> {
+        self.host.receive(bytes, mailbox)
     }
     fn clear(&self, memory: &mut Counted) -> Result<()> {
         self.host.clear(&mut memory.memory)

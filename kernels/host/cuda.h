@@ -209,6 +209,24 @@ __forceinline__ T __ldg(const T* address) {
     return *address;
 }
 
+// Rounded on their own: the compiler is told not to contract (-ffp-contract=off).
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+
+inline long long __double_as_longlong(double value) {
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline double __longlong_as_double(long long bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 inline float rsqrtf(float value) { return 1.0f / sqrtf(value); }
 
 inline unsigned __float_as_uint(float value) {

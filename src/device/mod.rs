@@ -13,6 +13,7 @@ pub mod launcher;
 pub mod machine;
 pub mod ops;
 pub mod resources;
+mod verdict;
 
 use crate::architecture::Layout;
 use crate::batch::Batch;
@@ -24,6 +25,7 @@ use harmonia_graph::seed::Stream;
 pub use machine::Machine;
 pub use ops::Op;
 use ops::each_op;
+pub use verdict::{Judgement, Posted};
 
 /// Dropout of one training step. Masks are a function of the stream, so the backward pass sees the same ones.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +97,8 @@ pub struct AdamStep {
     pub decoupled: bool,
     /// 1 for the first step.
     pub step: u64,
-    /// Factor on the gradient: 1, or less where its norm is clipped.
-    pub gradient_scale: f64,
+    /// Gradients with a longer norm are shortened to it; 0: none is.
+    pub clip_norm: f64,
 }
 
 /// Decay of the first-moment average.
@@ -133,6 +135,9 @@ pub type HopsOf<D> = <D as Device>::Hops;
 /// Who counts for some rows of the logits, on a device.
 pub type ScopeOf<D> = <D as Device>::Scope;
 
+/// What a device finds out about steps.
+pub type VerdictOf<D> = <D as Device>::Verdict;
+
 /// A machine that computes training steps.
 pub trait Device: Sync + Sized {
     /// f32, or f64 to check gradients.
@@ -151,6 +156,11 @@ pub trait Device: Sync + Sized {
     type Hops: Send + Sync;
     /// The nodes within so many steps of rows that are scored: hops leave out all others.
     type Scope: Send + Sync;
+
+    /// What is found out about the step at hand, and was about those before it.
+    type Verdict: Send + Sync;
+    /// Some rows of an array, on their way to the host.
+    type RowReader: Send + Sync;
 
     /// For people.
     fn name(&self) -> String;
@@ -180,6 +190,21 @@ pub trait Device: Sync + Sized {
     fn responses(&self, inputs: &Self::Inputs, layout: &Layout, rows: bool) -> Result<Responses<Self>>;
     /// Room for compiled experts.
     fn knots(&self, layout: &Layout) -> Result<Self::Knots>;
+    /// Makes room for experts of so many pieces; what was compiled is gone.
+    fn make_room(&self, knots: &mut Self::Knots, pieces: usize, layout: &Layout) -> Result<()>;
+    /// Nothing found out yet.
+    fn verdict(&self) -> Result<Self::Verdict>;
+    /// Has what is found out so far sent to the host, behind all that was asked for; nobody waits.
+    fn post(&self, verdict: &mut Self::Verdict) -> Result<()>;
+    /// The oldest that was posted and not collected: waits for it, and for nothing that was asked for later.
+    fn collect(&self, verdict: &mut Self::Verdict) -> Result<Judgement>;
+    /// Ends a halt.
+    fn resume(&self, verdict: &mut Self::Verdict) -> Result<()>;
+    /// What is known once everything that was asked for is done.
+    fn judgement(&self, verdict: &mut Self::Verdict) -> Result<Judgement> {
+        self.post(verdict)?;
+        self.collect(verdict)
+    }
     /// Room for the states of class space.
     fn hops(&self, inputs: &Self::Inputs, layout: &Layout) -> Result<Self::Hops>;
     /// Overwrites a buffer with as many values.
@@ -190,13 +215,12 @@ pub trait Device: Sync + Sized {
     fn upload_matrix(&self, values: &[Self::Real], features: usize) -> Result<Self::Matrix>;
     /// Copies back.
     fn download(&self, buffer: &Self::Buffer) -> Result<Vec<Self::Real>>;
-    /// Copies some rows of a rows x `width` array back, in the given order.
-    fn read_rows(&self, values: &mut Vec<Self::Real>, buffer: &Self::Buffer, width: usize, rows: &[u32]) -> Result<()> {
-        let all = self.download(buffer)?;
-        values.clear();
-        values.extend(rows.iter().flat_map(|&row| &all[row as usize * width..][..width]));
-        Ok(())
-    }
+    /// To read these rows of arrays of rows x `width`.
+    fn row_reader(&self, rows: &[u32], width: usize) -> Result<Self::RowReader>;
+    /// Has the rows of an array sent to the host, behind all that was asked for; nobody waits.
+    fn send_rows(&self, reader: &mut Self::RowReader, buffer: &Self::Buffer) -> Result<()>;
+    /// The rows that were sent last, in the order they were asked for: waits for them, and for nothing that was asked for later.
+    fn receive_rows(&self, values: &mut Vec<Self::Real>, reader: &mut Self::RowReader) -> Result<()>;
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.

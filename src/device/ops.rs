@@ -19,6 +19,9 @@ macro_rules! each_op {
             /// Sets every element to zero.
             Clear: fn clear(buffer: &mut BufferOf<$D>) -> () = adam::clear;
 
+            /// The standard normal numbers of a stream, times a factor: eps of routing.
+            DrawNoise: fn draw_noise(noise: &mut BufferOf<$D>, stream: &Stream, scale: f64) -> () = noise::draw;
+
             /// Q = e Wg + noise * sigmoid(e Wn); top m of each row (ties: lower expert); gate = sigmoid(Q).
             RouteForward: fn route_forward(
                 routing: &mut Routing<$D>,
@@ -45,8 +48,10 @@ macro_rules! each_op {
                 layout: &Layout,
             ) -> () = monb::forward;
 
-            /// Compiles the experts to pieces, and merges those of its slots into one table of lines per feature.
+            /// Compiles the experts to pieces, and merges those of its slots into one table of lines per feature. The verdict
+            /// says whether there was room for all of them.
             KnotsCompile: fn knots_compile(
+                verdict: &mut VerdictOf<$D>,
                 knots: &mut KnotsOf<$D>,
                 routing: &Routing<$D>,
                 parameters: &BufferOf<$D>,
@@ -111,7 +116,12 @@ macro_rules! each_op {
             ) -> () = readout::forward;
 
             /// Mean loss over the batch's targets, and its gradient by the logits.
-            Loss: fn loss(d_logits: &mut BufferOf<$D>, logits: &BufferOf<$D>, inputs: &InputsOf<$D>) -> f64 = loss::loss;
+            Loss: fn loss(
+                verdict: &mut VerdictOf<$D>,
+                d_logits: &mut BufferOf<$D>,
+                logits: &BufferOf<$D>,
+                inputs: &InputsOf<$D>,
+            ) -> () = loss::loss;
 
             /// Class space: Y_0 = dlogits, Y_{t+1} = M^T Y_t, or `Y_t[j] = v_t[j] dlogits` of its graph; dbeta += column
             /// sums of dlogits. Outside the rows of a scope dlogits are zero.
@@ -213,15 +223,16 @@ macro_rules! each_op {
                 layout: &Layout,
             ) -> () = route::backward;
 
-            /// Euclidean norm.
-            Norm: fn norm(buffer: &BufferOf<$D>) -> f64 = adam::norm;
+            /// Euclidean norm. Where it or the loss is not a number, the verdict is a halt.
+            Norm: fn norm(verdict: &mut VerdictOf<$D>, gradient: &BufferOf<$D>) -> () = adam::norm;
 
-            /// One Adam or AdamW step over some of the parameters.
+            /// One Adam or AdamW step over some of the parameters, after `norm` of all of the gradient; none after a halt.
             Adam: fn adam(
                 parameters: &mut BufferOf<$D>,
                 first_moment: &mut BufferOf<$D>,
                 second_moment: &mut BufferOf<$D>,
                 gradient: &BufferOf<$D>,
+                verdict: &VerdictOf<$D>,
                 range: &std::ops::Range<usize>,
                 step: AdamStep,
             ) -> () = adam::step;
@@ -255,7 +266,7 @@ macro_rules! names {
 each_op!(names, ());
 
 impl Op {
-    /// The ops of one training step, in order: gradient cleared, forward, loss, backward, norm, update.
+    /// The ops of one training step, in order: gradient cleared, noise drawn, forward, loss, backward, norm, update.
     /// (`model/profile.rs` holds a real step against it.)
     pub fn of_step(plan: Plan) -> impl Iterator<Item = Op> {
         Op::ALL.iter().copied().filter(move |op| op.is_taken_by(plan))
@@ -273,6 +284,7 @@ impl Op {
             Op::TableForward | Op::TableBackward => plan.space == Space::Table,
             Op::ReadoutForward | Op::ReadoutBackward => plan.space != Space::Classes,
             Op::Clear
+            | Op::DrawNoise
             | Op::RouteForward
             | Op::HopWeightsForward
             | Op::Loss
@@ -285,6 +297,6 @@ impl Op {
 
     /// Whether the op belongs to the pass over a batch, and not to the update of parameters around it.
     pub fn is_of_pass(self) -> bool {
-        !matches!(self, Op::Clear | Op::Norm | Op::Adam)
+        !matches!(self, Op::Clear | Op::DrawNoise | Op::Norm | Op::Adam)
     }
 }

@@ -8,7 +8,7 @@ use super::profile::Timed;
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::Monb;
-use crate::device::{Device, Dropout, Responses, Routing};
+use crate::device::{Device, Dropout, Judgement, Responses, Routing};
 use crate::plan::{Plan, Space};
 use crate::real::Real;
 use harmonia_graph::dataset::Values;
@@ -31,7 +31,9 @@ impl<D: Device> Randomness<D> {
 
 /// Buffers for passes over batches of one size.
 pub struct Pass<'a, D: Device> {
+    device: &'a D,
     ops: Timed<'a, D>,
+    plan: Plan,
     layout: &'a Layout,
     nodes: usize,
     rows: usize,
@@ -42,6 +44,8 @@ pub struct Pass<'a, D: Device> {
     hop_weights: D::Buffer,       // T x d
     d_hop_weights: D::Buffer,     // T x d
     knots: Option<D::Knots>,      // experts compiled; none where they are evaluated directly
+    verdict: D::Verdict,          // of the step at hand
+    prediction: D::Verdict,       // of the last prediction
     responses: Responses<D>,      // n x d: F; in class space then dF
     states: States<D>,
     logits: D::Buffer,   // rows x L
@@ -58,6 +62,17 @@ enum States<D: Device> {
     Table(D::Matrix),
 }
 
+impl<D: Device> States<D> {
+    fn new(device: &D, layout: &Layout, plan: Plan, batch: &Batch, inputs: &D::Inputs) -> Result<Self> {
+        let features = layout.architecture.features;
+        Ok(match plan.space {
+            Space::Classes => States::Classes(device.hops(inputs, layout)?),
+            Space::Features => States::Features(device.matrix(batch.nodes(), features)?),
+            Space::Table => States::Table(device.row_matrix(batch.rows(), features)?),
+        })
+    }
+}
+
 impl<'a, D: Device> Pass<'a, D> {
     /// Allocates for batches of the size of this one.
     ///
@@ -69,7 +84,9 @@ impl<'a, D: Device> Pass<'a, D> {
         let routing =
             Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
         Ok(Pass {
+            device,
             ops: Timed::new(device),
+            plan,
             layout,
             nodes: batch.nodes(),
             rows: batch.rows(),
@@ -80,20 +97,36 @@ impl<'a, D: Device> Pass<'a, D> {
             hop_weights: device.zeros(a.hops * a.features)?,
             d_hop_weights: device.zeros(a.hops * a.features)?,
             knots: if plan.monb == Monb::Knots { Some(device.knots(layout)?) } else { None },
+            verdict: device.verdict()?,
+            prediction: device.verdict()?,
             responses: device.responses(inputs, layout, plan.space != Space::Features)?,
-            states: match plan.space {
-                Space::Classes => States::Classes(device.hops(inputs, layout)?),
-                Space::Features => States::Features(device.matrix(batch.nodes(), a.features)?),
-                Space::Table => States::Table(device.row_matrix(batch.rows(), a.features)?),
-            },
+            states: States::new(device, layout, plan, batch, inputs)?,
             logits: device.zeros(batch.rows() * a.outputs)?,
             d_logits: device.zeros(batch.rows() * a.outputs)?,
         })
     }
 
-    /// Whether the buffers fit a batch.
-    pub fn fits(&self, batch: &Batch) -> bool {
-        (self.nodes, self.rows, self.entries) == (batch.nodes(), batch.rows(), entries(batch))
+    /// For batches of the size of another one. What does not fit is freed first; what is known of steps under way stays.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn refitted(self, batch: &Batch, inputs: &D::Inputs) -> Result<Self> {
+        if (self.nodes, self.rows, self.entries) == (batch.nodes(), batch.rows(), entries(batch)) {
+            return Ok(self);
+        }
+        let Pass { device, layout, plan, responses, states, logits, d_logits, .. } = self;
+        drop((responses, states, logits, d_logits));
+        let outputs = layout.architecture.outputs;
+        Ok(Pass {
+            nodes: batch.nodes(),
+            rows: batch.rows(),
+            entries: entries(batch),
+            responses: device.responses(inputs, layout, plan.space != Space::Features)?,
+            states: States::new(device, layout, plan, batch, inputs)?,
+            logits: device.zeros(batch.rows() * outputs)?,
+            d_logits: device.zeros(batch.rows() * outputs)?,
+            ..self
+        })
     }
 
     /// Logits of the batch.
@@ -122,12 +155,12 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<&D::Buffer> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, hop_basis, hop_weights, knots, responses, states, logits, ops, .. } = self;
+        let Pass { routing, hop_basis, hop_weights, knots, verdict, responses, states, logits, ops, .. } = self;
         ops.route_forward(routing, parameters, noise, layout)?;
         ops.hop_weights_forward(hop_weights, parameters, hop_basis.as_ref(), layout)?;
         match knots {
             Some(knots) => {
-                ops.knots_compile(knots, routing, parameters, layout)?;
+                ops.knots_compile(verdict, knots, routing, parameters, layout)?;
                 ops.knots_forward(responses, knots, inputs, dropout, layout)?;
             }
             None => ops.monb_forward(responses, inputs, routing, parameters, dropout, layout)?,
@@ -150,13 +183,89 @@ impl<'a, D: Device> Pass<'a, D> {
         Ok(&self.logits)
     }
 
-    /// Loss over the batch's targets, after `forward`.
+    /// As [`Pass::forward_of`] without noise or dropout, with a verdict of its own: steps may be under way.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn predict_of(
+        &mut self,
+        scope: Option<&D::Scope>,
+        inputs: &D::Inputs,
+        parameters: &D::Buffer,
+    ) -> Result<&D::Buffer> {
+        std::mem::swap(&mut self.verdict, &mut self.prediction);
+        let done = self.forward_of(scope, inputs, parameters, &Randomness::none()).map(drop);
+        std::mem::swap(&mut self.verdict, &mut self.prediction);
+        done?;
+        Ok(&self.logits)
+    }
+
+    /// Whether the tables of the last prediction were large enough: waits for it. If not, they are from here on.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn had_room(&mut self) -> Result<bool> {
+        let Pass { device, layout, knots, prediction, .. } = self;
+        let judgement = device.judgement(prediction)?;
+        if let (true, Some(knots)) = (judgement.crowded, knots) {
+            device.make_room(knots, judgement.pieces, layout)?;
+            device.resume(prediction)?;
+        }
+        Ok(!judgement.crowded)
+    }
+
+    /// Loss over the batch's targets, after `forward`: waits for it.
     ///
     /// # Errors
     /// The device failed.
     pub fn loss(&mut self, inputs: &D::Inputs) -> Result<f64> {
-        let Pass { ops, d_logits, logits, .. } = self;
-        ops.loss(d_logits, logits, inputs)
+        self.take_loss(inputs)?;
+        Ok(self.judgement()?.loss)
+    }
+
+    /// The same, for whoever asks for the verdict later.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_loss(&mut self, inputs: &D::Inputs) -> Result<()> {
+        let Pass { ops, verdict, d_logits, logits, .. } = self;
+        ops.loss(verdict, d_logits, logits, inputs)
+    }
+
+    /// What is known of the pass once everything that was asked for is done.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn judgement(&mut self) -> Result<Judgement> {
+        self.device.judgement(&mut self.verdict)
+    }
+
+    /// Has the verdict sent on its way; see [`Device::post`].
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn post(&mut self) -> Result<()> {
+        self.device.post(&mut self.verdict)
+    }
+
+    /// The oldest verdict that was posted; see [`Device::collect`].
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn collect(&mut self) -> Result<Judgement> {
+        self.device.collect(&mut self.verdict)
+    }
+
+    /// After a verdict that tables were too small: makes them larger and ends the halt.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn make_room(&mut self, pieces: usize) -> Result<()> {
+        let Pass { device, layout, knots, verdict, .. } = self;
+        if let Some(knots) = knots {
+            device.make_room(knots, pieces, layout)?;
+        }
+        device.resume(verdict)
     }
 
     /// Adds the gradient of the loss, after `forward` and `loss` with the same arguments. H is gone afterwards.
@@ -221,6 +330,11 @@ impl<'a, D: Device> Pass<'a, D> {
     /// The ops, with the profile that is kept of them: for updates of parameters, which are no part of a pass.
     pub fn ops(&mut self) -> &mut Timed<'a, D> {
         &mut self.ops
+    }
+
+    /// The ops, and the verdict that they read and write.
+    pub fn ops_and_verdict(&mut self) -> (&mut Timed<'a, D>, &mut D::Verdict) {
+        (&mut self.ops, &mut self.verdict)
     }
 
     /// Logits (rows x L) of the last `forward`.

@@ -8,8 +8,10 @@ use crate::architecture::Layout;
 use crate::device::ops::each_op;
 use crate::device::{
     AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Op, Responses, Routing, ScopeOf,
+    VerdictOf,
 };
 use harmonia_graph::error::Result;
+use harmonia_graph::seed::Stream;
 use std::time::{Duration, Instant};
 
 /// Time spent in each op since profiling began, in the order ops were first called.
@@ -116,6 +118,6 @@ mod tests {
     #[test]
     fn ops_are_named_as_the_methods_are() {
         assert_eq!(Op::RouteForward.name(), "route_forward");
-        assert_eq!(Op::ALL.len(), 23);
+        assert_eq!(Op::ALL.len(), 24);
     }
 }

@@ -8,7 +8,7 @@ use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::device::Device;
 use crate::plan::Plan;
-use harmonia_graph::error::Result;
+use harmonia_graph::error::{Error, Result};
 
 /// A batch made resident.
 pub struct Resident<'a, D: Device> {
@@ -23,8 +23,15 @@ pub struct Resident<'a, D: Device> {
     pub pass: Pass<'a, D>,
     /// Of the targets; found on first use.
     targets: Option<Option<D::Scope>>,
-    /// Of the rows that were asked for last, and these.
-    scored: Option<(Vec<u32>, Option<D::Scope>)>,
+    /// The rows that were asked for last.
+    scored: Option<ScoredRows<D>>,
+}
+
+/// Rows whose logits are asked for: who counts for them, and how they are read.
+struct ScoredRows<D: Device> {
+    rows: Vec<u32>,
+    scope: Option<D::Scope>,
+    reader: D::RowReader,
 }
 
 impl<'a, D: Device> Resident<'a, D> {
@@ -44,16 +51,10 @@ impl<'a, D: Device> Resident<'a, D> {
     /// # Errors
     /// The device is out of memory.
     pub fn replaced(self, batch: Batch) -> Result<Self> {
-        let Resident { device, layout, plan, inputs, mut pass, targets, scored, .. } = self;
+        let Resident { device, layout, plan, inputs, pass, targets, scored, .. } = self;
         drop((inputs, targets, scored));
-        let profile = pass.ops().take_profile();
-        let kept = pass.fits(&batch).then_some(pass);
         let inputs = device.inputs(&batch, plan)?;
-        let mut pass = match kept {
-            Some(pass) => pass,
-            None => Pass::new(device, layout, plan, &batch, &inputs)?,
-        };
-        pass.ops().resume_profile(profile);
+        let pass = pass.refitted(&batch, &inputs)?;
         Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
     }
 
@@ -68,7 +69,7 @@ impl<'a, D: Device> Resident<'a, D> {
         Ok(())
     }
 
-    /// Loss of one step, its gradient added to `gradient`.
+    /// Loss of one step, its gradient added to `gradient`: waits for it.
     ///
     /// # Errors
     /// The device failed.
@@ -78,6 +79,28 @@ impl<'a, D: Device> Resident<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<f64> {
+        self.take_gradient(gradient, parameters, randomness)?;
+        let judgement = self.pass.judgement()?;
+        if judgement.crowded {
+            self.pass.make_room(judgement.pieces)?;
+            return Err(Error::Device(format!(
+                "an expert has {} pieces, more than its tables had room for: ask again",
+                judgement.pieces
+            )));
+        }
+        Ok(judgement.loss)
+    }
+
+    /// The same, for whoever asks for the verdict later.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_gradient(
+        &mut self,
+        gradient: &mut D::Buffer,
+        parameters: &D::Buffer,
+        randomness: &Randomness<D>,
+    ) -> Result<()> {
         let scope = match &mut self.targets {
             Some(scope) => scope,
             unknown => {
@@ -87,9 +110,8 @@ impl<'a, D: Device> Resident<'a, D> {
         };
         let scope = scope.as_ref();
         self.pass.forward_of(scope, &self.inputs, parameters, randomness)?;
-        let loss = self.pass.loss(&self.inputs)?;
-        self.pass.backward_from(scope, gradient, &self.inputs, parameters, randomness)?;
-        Ok(loss)
+        self.pass.take_loss(&self.inputs)?;
+        self.pass.backward_from(scope, gradient, &self.inputs, parameters, randomness)
     }
 
     /// Logits of all rows, without noise or dropout.
@@ -97,8 +119,13 @@ impl<'a, D: Device> Resident<'a, D> {
     /// # Errors
     /// The device failed.
     pub fn logits(&mut self, parameters: &D::Buffer) -> Result<Vec<D::Real>> {
-        let logits = self.pass.forward(&self.inputs, parameters, &Randomness::none())?;
-        self.device.download(logits)
+        loop {
+            let logits = self.pass.predict_of(None, &self.inputs, parameters)?;
+            let logits = self.device.download(logits)?;
+            if self.pass.had_room()? {
+                return Ok(logits);
+            }
+        }
     }
 
     /// Logits of `units`, which the batch must hold: any unit of a whole dataset, else its targets in order.
@@ -121,13 +148,24 @@ impl<'a, D: Device> Resident<'a, D> {
 
     /// Some rows of the logits, without noise or dropout.
     fn row_logits(&mut self, out: &mut Vec<D::Real>, parameters: &D::Buffer, rows: &[u32]) -> Result<()> {
-        if self.scored.as_ref().is_none_or(|(known, _)| known != rows) {
-            self.scored = None;
-            let scope = self.device.scope(&self.batch, rows, self.layout.architecture.hops)?;
-            self.scored = Some((rows.to_vec(), scope));
+        let mut scored = match self.scored.take() {
+            Some(scored) if scored.rows == rows => scored,
+            other => {
+                drop(other);
+                let scope = self.device.scope(&self.batch, rows, self.layout.architecture.hops)?;
+                let reader = self.device.row_reader(rows, self.batch.outputs)?;
+                ScoredRows { rows: rows.to_vec(), scope, reader }
+            }
+        };
+        loop {
+            let logits = self.pass.predict_of(scored.scope.as_ref(), &self.inputs, parameters)?;
+            self.device.send_rows(&mut scored.reader, logits)?;
+            let had_room = self.pass.had_room()?;
+            self.device.receive_rows(out, &mut scored.reader)?;
+            if had_room {
+                self.scored = Some(scored);
+                return Ok(());
+            }
         }
-        let scope = self.scored.as_ref().and_then(|(_, scope)| scope.as_ref());
-        let logits = self.pass.forward_of(scope, &self.inputs, parameters, &Randomness::none())?;
-        self.device.read_rows(out, logits, self.batch.outputs, rows)
     }
 }

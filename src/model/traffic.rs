@@ -100,6 +100,7 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
     let units = dataset.split.train.len() as f64;
     let bytes = |op: Op| match op {
         Op::Clear | Op::Norm => streamed(all),
+        Op::DrawNoise => streamed(d * a.experts as f64 * WORD),
         Op::RouteForward => streamed(router),
         Op::HopWeightsForward => streamed(2.0 * hop_logits),
         Op::MonbForward => streamed(x + f + experts),

@@ -102,6 +102,8 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             self.table(&problem, table, &parameters, &routing, &hop_weights);
         }
         self.update(layout);
+        self.halt(layout);
+        self.noise(&problem);
     }
 
     /// With noise and without; what comes of it with noise.
@@ -207,8 +209,11 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
 
         let logits = self.random(rows * a.outputs);
         let mut d_logits = self.random(rows * a.outputs);
-        let loss = self.ops.borrow_mut().loss(&mut d_logits.0, &logits.0, &inputs.0).unwrap();
-        let expected = oracle.loss(&mut d_logits.1, &logits.1, &inputs.1).unwrap();
+        let mut verdict = (device.verdict().unwrap(), oracle.verdict().unwrap());
+        self.ops.borrow_mut().loss(&mut verdict.0, &mut d_logits.0, &logits.0, &inputs.0).unwrap();
+        oracle.loss(&mut verdict.1, &mut d_logits.1, &logits.1, &inputs.1).unwrap();
+        let loss = device.judgement(&mut verdict.0).unwrap().loss;
+        let expected = oracle.judgement(&mut verdict.1).unwrap().loss;
         assert!((loss - expected).abs() <= TOLERANCE * expected.max(1.0), "{loss} {expected} {:?}", self.recipe);
         self.same("d_logits", &d_logits.0, &d_logits.1, TOLERANCE);
 
@@ -262,8 +267,9 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             stream: Stream::new(problem.recipe.seed, Purpose::Dropout, 3),
         });
         let mut knots = (device.knots(layout).unwrap(), oracle.knots(layout).unwrap());
-        device.knots_compile(&mut knots.0, &routing.0, &parameters.0, layout).unwrap();
-        oracle.knots_compile(&mut knots.1, &routing.1, &parameters.1, layout).unwrap();
+        let mut verdict = (device.verdict().unwrap(), oracle.verdict().unwrap());
+        device.knots_compile(&mut verdict.0, &mut knots.0, &routing.0, &parameters.0, layout).unwrap();
+        oracle.knots_compile(&mut verdict.1, &mut knots.1, &routing.1, &parameters.1, layout).unwrap();
         let mut by_knots = (Responses::Dense(responses.0), Responses::Dense(responses.1));
         device.knots_forward(&mut by_knots.0, &knots.0, &inputs.0, dropout.as_ref(), layout).unwrap();
         oracle.knots_forward(&mut by_knots.1, &knots.1, &inputs.1, dropout.as_ref(), layout).unwrap();
@@ -288,23 +294,61 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         self.ops.borrow_mut().clear(&mut cleared.0).unwrap();
         assert!(device.download(&cleared.0).unwrap().iter().all(|&value| value == 0.0), "clear");
 
-        let (norm, expected) = (self.ops.borrow_mut().norm(&gradient.0).unwrap(), oracle.norm(&gradient.1).unwrap());
+        let mut verdict = (device.verdict().unwrap(), oracle.verdict().unwrap());
+        self.ops.borrow_mut().norm(&mut verdict.0, &gradient.0).unwrap();
+        oracle.norm(&mut verdict.1, &gradient.1).unwrap();
+        let norm = device.judgement(&mut verdict.0).unwrap().norm;
+        let expected = oracle.judgement(&mut verdict.1).unwrap().norm;
         assert!((norm - expected).abs() <= TOLERANCE * expected, "norm {norm}, expected {expected}");
         for decoupled in [false, true] {
             let [mut p, mut m] = [(); 2].map(|()| self.random(layout.len()));
             // A second moment is never negative.
             let mut v = self.upload(&vec![0.25; layout.len()]);
             let (learning_rate, weight_decay) = (1e-2, 1e-2);
-            let step = AdamStep { learning_rate, weight_decay, decoupled, step: 3, gradient_scale: 0.7 };
+            let step = AdamStep { learning_rate, weight_decay, decoupled, step: 3, clip_norm: 0.7 * expected };
             // Some of the parameters, then the others.
             for range in [0..layout.hop_logits.start, layout.hop_logits.start..layout.len()] {
-                self.ops.borrow_mut().adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, &range, step).unwrap();
-                oracle.adam(&mut p.1, &mut m.1, &mut v.1, &gradient.1, &range, step).unwrap();
+                let (d, o) = (&verdict.0, &verdict.1);
+                self.ops.borrow_mut().adam(&mut p.0, &mut m.0, &mut v.0, &gradient.0, d, &range, step).unwrap();
+                oracle.adam(&mut p.1, &mut m.1, &mut v.1, &gradient.1, o, &range, step).unwrap();
             }
             self.same("adam: parameters", &p.0, &p.1, TOLERANCE);
             self.same("adam: first moment", &m.0, &m.1, TOLERANCE);
             self.same("adam: second moment", &v.0, &v.1, TOLERANCE);
         }
+    }
+
+    /// After a halt nothing is updated, until it is ended.
+    fn halt(&self, layout: &Layout) {
+        let device = self.device;
+        let (mut verdict, all) = (device.verdict().unwrap(), 0..layout.len());
+        let mut bad = self.numbers(layout.len());
+        bad[layout.len() / 2] = f32::NAN;
+        let values = self.numbers(layout.len());
+        let [mut p, mut m] = [(); 2].map(|()| device.upload(&values).unwrap());
+        let mut v = device.zeros(layout.len()).unwrap();
+        let step = AdamStep { learning_rate: 0.1, weight_decay: 0.0, decoupled: false, step: 1, clip_norm: 0.0 };
+        for (gradient, halted) in [(&values, false), (&bad, true), (&values, true)] {
+            let before = device.download(&p).unwrap();
+            let gradient = device.upload(gradient).unwrap();
+            device.norm(&mut verdict, &gradient).unwrap();
+            device.adam(&mut p, &mut m, &mut v, &gradient, &verdict, &all, step).unwrap();
+            device.post(&mut verdict).unwrap();
+            assert_eq!(device.collect(&mut verdict).unwrap().diverged, halted, "{:?}", self.recipe);
+            assert_eq!(before == device.download(&p).unwrap(), halted, "{:?}", self.recipe);
+        }
+        device.resume(&mut verdict).unwrap();
+        assert!(!device.judgement(&mut verdict).unwrap().is_halted());
+    }
+
+    /// The same numbers, whoever draws them; see `kernels/noise.cu` for those that may differ.
+    fn noise(&self, problem: &Problem) {
+        let length = problem.noise.len() + 1;
+        let stream = Stream::new(self.recipe.seed, Purpose::Noise, 17);
+        let mut noise = (self.device.zeros(length).unwrap(), self.oracle.zeros(length).unwrap());
+        self.ops.borrow_mut().draw_noise(&mut noise.0, &stream, 0.75).unwrap();
+        self.oracle.draw_noise(&mut noise.1, &stream, 0.75).unwrap();
+        self.same("draw_noise", &noise.0, &noise.1, f64::from(f32::EPSILON));
     }
 
     /// Responses and what they are made of, by a plan.
@@ -348,8 +392,10 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             }
             Monb::Knots => {
                 let mut knots = (device.knots(layout).unwrap(), oracle.knots(layout).unwrap());
-                self.ops.borrow_mut().knots_compile(&mut knots.0, &r.0, &p.0, layout).unwrap();
-                oracle.knots_compile(&mut knots.1, &r.1, &p.1, layout).unwrap();
+                let mut verdict = (device.verdict().unwrap(), oracle.verdict().unwrap());
+                self.ops.borrow_mut().knots_compile(&mut verdict.0, &mut knots.0, &r.0, &p.0, layout).unwrap();
+                oracle.knots_compile(&mut verdict.1, &mut knots.1, &r.1, &p.1, layout).unwrap();
+                assert!(!device.judgement(&mut verdict.0).unwrap().is_halted());
                 self.ops.borrow_mut().knots_forward(&mut responses.0, &knots.0, &inputs.0, dropout, layout).unwrap();
                 oracle.knots_forward(&mut responses.1, &knots.1, &inputs.1, dropout, layout).unwrap();
                 let (g, d, k) = (&mut gradient.0, &mut d_gates.0, &mut knots.0);

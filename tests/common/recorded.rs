@@ -15,6 +15,7 @@ pub struct Recorded {
 #[allow(unsafe_code)]
 impl Driver for Recorded {
     type Memory = Memory;
+    type Mailbox = <Host as Driver>::Mailbox;
 
     fn name(&self) -> String {
         self.host.name()
@@ -40,11 +41,20 @@ impl Driver for Recorded {
     fn read(&self, bytes: &mut [u8], memory: &Memory) -> Result<()> {
         self.host.read(bytes, memory)
     }
+    fn mailbox(&self, bytes: usize) -> Result<Self::Mailbox> {
+        self.host.mailbox(bytes)
+    }
+    fn send(&self, mailbox: &mut Self::Mailbox, memory: &Memory, bytes: usize) -> Result<()> {
+        self.host.send(mailbox, memory, bytes)
+    }
+    fn receive(&self, bytes: &mut [u8], mailbox: &Self::Mailbox) -> Result<()> {
+        self.host.receive(bytes, mailbox)
+    }
     fn clear(&self, memory: &mut Memory) -> Result<()> {
         self.host.clear(memory)
     }
     unsafe fn launch(&self, launch: &Launch) -> Result<()> {
-        let blocks = launch.grid.iter().map(|&blocks| u64::from(blocks)).product();
+        let blocks: u64 = launch.grid.iter().map(|&blocks| u64::from(blocks)).product();
         let mut launches = self.launches.lock().unwrap();
         let most = launches.entry(launch.kernel).or_insert(0);
         *most = blocks.max(*most);

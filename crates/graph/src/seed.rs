@@ -118,7 +118,7 @@ impl Stream {
     }
 
     /// Numbers 2 x `index` and 2 x `index` + 1 (Box-Muller).
-    fn normal_pair(&self, index: u64) -> [f64; 2] {
+    pub fn normal_pair(&self, index: u64) -> [f64; 2] {
         let [a, b, c, d] = self.block(index);
         let radius = (-2.0 * (1.0 - unit(a, b)).ln()).sqrt();
         let (sine, cosine) = (std::f64::consts::TAU * unit(c, d)).sin_cos();

@@ -13,7 +13,7 @@ use super::pool::Loan;
 use super::{Cpu, CpuInputs, Ops, chunks};
 use crate::architecture::Layout;
 use crate::config::DropoutPlace;
-use crate::device::{Dropout, Responses, Routing, mixed_forms};
+use crate::device::{Dropout, Posted, Responses, Routing, mixed_forms};
 use crate::knots::Tables;
 use crate::real::Real;
 use harmonia_graph::error::Result;
@@ -34,6 +34,7 @@ const JOBS: usize = 16;
 /// Experts to pieces.
 pub fn compile<T: Ops>(
     _: &Cpu<T>,
+    _: &mut Posted,
     tables: &mut Tables<T>,
     routing: &Routing<Cpu<T>>,
     parameters: &[T],

@@ -3,14 +3,22 @@
 //! Deterministic: summed in f64 over fixed chunks of rows.
 
 use super::{Cpu, CpuInputs, ROW_CHUNK};
+use crate::device::Posted;
 use crate::loss::{Loss, Target, on_loss};
 use crate::real::Real;
 use harmonia_graph::error::Result;
 use rayon::prelude::*;
 
-/// d_logits = ..., returns the mean loss.
-pub fn loss<T: Real>(_: &Cpu<T>, d_logits: &mut [T], logits: &[T], inputs: &CpuInputs<T>) -> Result<f64> {
-    on_loss!(inputs.objective, L => mean::<T, L>(d_logits, logits, inputs))
+/// d_logits = ..., and the mean loss.
+pub fn loss<T: Real>(
+    _: &Cpu<T>,
+    verdict: &mut Posted,
+    d_logits: &mut [T],
+    logits: &[T],
+    inputs: &CpuInputs<T>,
+) -> Result<()> {
+    verdict.now.loss = on_loss!(inputs.objective, L => mean::<T, L>(d_logits, logits, inputs))?;
+    Ok(())
 }
 
 fn mean<T: Real, L: Loss>(d_logits: &mut [T], logits: &[T], inputs: &CpuInputs<T>) -> Result<f64> {

@@ -14,6 +14,7 @@ mod inputs;
 mod knots;
 mod loss;
 mod monb;
+mod noise;
 mod ops;
 mod panels;
 mod points;
@@ -27,7 +28,10 @@ mod table_walks;
 mod walk;
 
 use super::ops::each_op;
-use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf};
+use super::{
+    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Posted, Responses, Routing,
+    ScopeOf, VerdictOf,
+};
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::States;
@@ -36,8 +40,9 @@ use crate::plan::{BatchSizes, Plan, Space};
 use crate::real::Real;
 use gather::Copies;
 use half::{bf16, f16};
-use harmonia_graph::error::Result;
+use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Neighbourhood;
+use harmonia_graph::seed::Stream;
 use harmonia_graph::simd::instruction_set;
 pub use hops::Hops;
 pub use inputs::CpuInputs;
@@ -66,6 +71,14 @@ pub struct Cpu<T> {
     halves: Pool<f16>,
     bfloats: Pool<bf16>,
     parts: Copies,
+}
+
+/// Some rows of an array, and what they were when they were asked for.
+#[derive(Debug)]
+pub struct RowReader<T> {
+    rows: Vec<u32>,
+    width: usize,
+    values: Vec<T>,
 }
 
 impl<T: Real> Cpu<T> {
@@ -98,6 +111,8 @@ impl<T: Ops> Device for Cpu<T> {
     type Knots = Tables<T>;
     type Hops = Hops<T>;
     type Scope = Neighbourhood;
+    type Verdict = Posted;
+    type RowReader = RowReader<T>;
 
     fn name(&self) -> String {
         let threads = rayon::current_num_threads();
@@ -162,6 +177,29 @@ impl<T: Ops> Device for Cpu<T> {
         Ok(Tables::default())
     }
 
+    /// Tables grow as they are compiled.
+    fn make_room(&self, _: &mut Tables<T>, _: usize, _: &Layout) -> Result<()> {
+        Ok(())
+    }
+
+    fn verdict(&self) -> Result<Posted> {
+        Ok(Posted::default())
+    }
+
+    fn post(&self, verdict: &mut Posted) -> Result<()> {
+        verdict.post();
+        Ok(())
+    }
+
+    fn collect(&self, verdict: &mut Posted) -> Result<Judgement> {
+        verdict.collect().ok_or_else(|| Error::Device("no step is under way".into()))
+    }
+
+    fn resume(&self, verdict: &mut Posted) -> Result<()> {
+        verdict.now = Judgement::default();
+        Ok(())
+    }
+
     fn hops(&self, inputs: &CpuInputs<T>, layout: &Layout) -> Result<Hops<T>> {
         Ok(Hops::new(inputs.nodes, layout.architecture.hops, layout.architecture.outputs, self.states))
     }
@@ -184,9 +222,19 @@ impl<T: Ops> Device for Cpu<T> {
         Ok(buffer.clone())
     }
 
-    fn read_rows(&self, values: &mut Vec<T>, buffer: &Vec<T>, width: usize, rows: &[u32]) -> Result<()> {
+    fn row_reader(&self, rows: &[u32], width: usize) -> Result<RowReader<T>> {
+        Ok(RowReader { rows: rows.to_vec(), width, values: Vec::new() })
+    }
+
+    fn send_rows(&self, reader: &mut RowReader<T>, buffer: &Vec<T>) -> Result<()> {
+        let RowReader { rows, width, values } = reader;
         values.clear();
-        values.extend(rows.iter().flat_map(|&row| &buffer[row as usize * width..][..width]));
+        values.extend(rows.iter().flat_map(|&row| &buffer[row as usize * *width..][..*width]));
+        Ok(())
+    }
+
+    fn receive_rows(&self, values: &mut Vec<T>, reader: &mut RowReader<T>) -> Result<()> {
+        values.clone_from(&reader.values);
         Ok(())
     }
 

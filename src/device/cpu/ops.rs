@@ -6,9 +6,12 @@
 use super::Cpu;
 use crate::architecture::Layout;
 use crate::device::ops::each_op;
-use crate::device::{AdamStep, BufferOf, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf};
+use crate::device::{
+    AdamStep, BufferOf, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf, VerdictOf,
+};
 use crate::real::Real;
 use harmonia_graph::error::Result;
+use harmonia_graph::seed::Stream;
 
 macro_rules! compiled {
     ($($(#[$about:meta])* $op:ident: fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty

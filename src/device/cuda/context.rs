@@ -5,11 +5,12 @@
 
 use super::error::{driver_error, is_sticky};
 use super::library;
+use super::memory::{self, Spare};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 use harmonia_graph::error::{Error, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What people, and a choice among devices, need to know of one.
 #[derive(Clone, Debug)]
@@ -100,6 +101,9 @@ pub(super) struct Stream {
     last_kernel: Mutex<Option<&'static str>>,
     /// Whether each launch is waited for.
     pub(super) sync: bool,
+    /// Whether freed memory is kept for whoever needs as much.
+    pub(super) keeps: bool,
+    spare: Mutex<Spare>,
 }
 
 // SAFETY: handles of a device, its context, stream and pool may be used from any thread that made the context current,
@@ -129,6 +133,7 @@ impl Stream {
             check(sys::cuDeviceGet(&mut device, index as c_int), format_args!("open CUDA device {index}"))?;
             check(sys::cuDevicePrimaryCtxRetain(&mut context, device), format_args!("start CUDA device {index}"))?;
         }
+        let sync = std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0");
         // From here on Drop gives the context back.
         let mut stream = Stream {
             device,
@@ -142,7 +147,9 @@ impl Stream {
             driver_version: ((version / 1000) as u32, (version % 1000 / 10) as u32),
             multiprocessors: 0,
             last_kernel: Mutex::new(None),
-            sync: std::env::var_os("HARMONIA_CUDA_SYNC").is_some_and(|value| !value.is_empty() && value != "0"),
+            sync,
+            keeps: !sync,
+            spare: Mutex::default(),
         };
         stream.describe()?;
         Ok(stream)
@@ -259,7 +266,17 @@ impl Stream {
             let reserved = amount(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
             free += reserved.saturating_sub(amount(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
         }
-        Ok((free, total))
+        Ok((free + self.spare().bytes, total))
+    }
+
+    /// What is kept.
+    pub(super) fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back what is kept. The context is current.
+    pub(super) fn free_spare(&self) {
+        self.spare().drain().into_iter().for_each(|address| memory::free(self, address));
     }
 
     /// Waits for everything asked for so far.
@@ -295,6 +312,7 @@ impl Drop for Stream {
         // SAFETY: nothing that uses the stream is left, for all of it holds this in an Arc. Failures have no remedy here.
         unsafe {
             if !self.raw.is_null() && sys::cuCtxSetCurrent(self.context) == CUresult::CUDA_SUCCESS {
+                self.free_spare();
                 let _ = sys::cuStreamSynchronize(self.raw);
                 let _ = sys::cuStreamDestroy_v2(self.raw);
             }

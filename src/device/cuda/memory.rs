@@ -1,9 +1,14 @@
-//! Device memory, and the pinned buffers through which data reaches it.
+//! Device memory, and the pinned buffers through which data reaches it and comes back.
+//!
+//! What is freed is kept for the next that needs as much: with one stream, whoever gets it works behind those who used it, and
+//! the scratch of a step is that of the step before. `HARMONIA_CUDA_SYNC=1` keeps nothing, so that a sanitizer sees where
+//! allocations end.
 
 use super::context::Stream;
 use super::error::gibibytes;
 use cudarc::driver::sys::{self, CUresult};
 use harmonia_graph::error::{Error, Result};
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -12,20 +17,67 @@ pub struct Memory {
     stream: Arc<Stream>,
     pub(super) address: u64,
     pub(super) size: usize,
+    /// Bytes that were allocated for it.
+    held: usize,
+}
+
+/// Freed memory by size.
+#[derive(Default)]
+pub(super) struct Spare {
+    by_size: HashMap<usize, Vec<u64>>,
+    pub(super) bytes: usize,
+}
+
+impl Spare {
+    fn take(&mut self, size: usize) -> Option<u64> {
+        let address = self.by_size.get_mut(&size)?.pop()?;
+        self.bytes -= size;
+        Some(address)
+    }
+
+    fn keep(&mut self, size: usize, address: u64) {
+        self.by_size.entry(size).or_default().push(address);
+        self.bytes += size;
+    }
+
+    /// Everything that is kept.
+    pub(super) fn drain(&mut self) -> Vec<u64> {
+        self.bytes = 0;
+        std::mem::take(&mut self.by_size).into_values().flatten().collect()
+    }
+}
+
+/// Bytes that are allocated where `size` are needed. Small sizes that differ a little are the same, so that batches of graphs
+/// find what the batch before them left.
+fn rounded(size: usize) -> usize {
+    const SMALL: usize = 1 << 20;
+    match size {
+        0..=256 => 256,
+        _ if size <= SMALL => size.next_multiple_of(size.next_power_of_two() / 8),
+        _ => size.next_multiple_of(256),
+    }
 }
 
 impl Memory {
     /// `size` bytes. Never at address zero, which kernels read as "absent".
     pub(super) fn new(stream: &Arc<Stream>, size: usize) -> Result<Memory> {
         stream.enter()?;
+        let held = rounded(size);
+        if let Some(address) = stream.spare().take(held) {
+            return Ok(Memory { stream: stream.clone(), address, size, held });
+        }
         let mut address = 0;
-        let mut code = allocate(stream, size, &mut address);
-        if let (CUresult::CUDA_ERROR_OUT_OF_MEMORY, Some(pool)) = (code, stream.pool) {
-            // What the pool keeps may be in the way.
+        let mut code = allocate(stream, held, &mut address);
+        if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            // What we keep, or the pool, may be in the way.
             stream.synchronize()?;
-            // SAFETY: the pool belongs to the device of the current context.
-            let _ = unsafe { sys::cuMemPoolTrimTo(pool, 0) };
-            code = allocate(stream, size, &mut address);
+            stream.free_spare();
+            if let Some(pool) = stream.pool {
+                stream.synchronize()?;
+                // SAFETY: the pool belongs to the device of the current context.
+                let _ = unsafe { sys::cuMemPoolTrimTo(pool, 0) };
+            }
+            code = allocate(stream, held, &mut address);
         }
         if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             let (free, total) = stream.memory()?;
@@ -39,7 +91,7 @@ impl Memory {
             )));
         }
         stream.check(code, format_args!("allocate {}", gibibytes(size)))?;
-        Ok(Memory { stream: stream.clone(), address, size })
+        Ok(Memory { stream: stream.clone(), address, size, held })
     }
 
     /// Zeroes all of it.
@@ -78,22 +130,28 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.stream.enter().is_ok() {
-            // SAFETY: allocated by the matching function, and freed once. What still uses it is ahead in the stream, or
-            // waited for by cuMemFree. A failure means the context is lost, and the memory with it.
-            let _ = unsafe {
-                match self.stream.pool {
-                    Some(_) => sys::cuMemFreeAsync(self.address, self.stream.raw),
-                    None => sys::cuMemFree_v2(self.address),
-                }
-            };
+        if self.stream.keeps {
+            self.stream.spare().keep(self.held, self.address);
+        } else if self.stream.enter().is_ok() {
+            free(&self.stream, self.address);
         }
     }
 }
 
+/// Gives memory back. The context is current.
+pub(super) fn free(stream: &Stream, address: u64) {
+    // SAFETY: allocated by the matching function, and freed once. What still uses it is ahead in the stream, or
+    // waited for by cuMemFree. A failure means the context is lost, and the memory with it.
+    let _ = unsafe {
+        match stream.pool {
+            Some(_) => sys::cuMemFreeAsync(address, stream.raw),
+            None => sys::cuMemFree_v2(address),
+        }
+    };
+}
+
 /// From the pool, or directly where there is none. The context is current.
 fn allocate(stream: &Stream, size: usize, address: &mut u64) -> CUresult {
-    let size = size.max(1);
     // SAFETY: the context is current and `address` outlives the call.
     unsafe {
         match stream.pool {
@@ -117,7 +175,7 @@ pub(super) struct Staging {
 
 impl Staging {
     pub(super) fn new(stream: &Arc<Stream>) -> Result<Staging> {
-        Ok(Staging { buffers: [Pinned::new(stream)?, Pinned::new(stream)?], current: 0 })
+        Ok(Staging { buffers: [Pinned::new(stream, BUFFER)?, Pinned::new(stream, BUFFER)?], current: 0 })
     }
 
     /// Copies `bytes` to the start of `memory`. The bytes have been taken when it returns.
@@ -139,6 +197,60 @@ impl Staging {
     }
 }
 
+/// Page-locked host memory that the device writes to by itself.
+pub struct Mailbox {
+    /// Its event is behind the last transfer into it.
+    pinned: Pinned,
+    bytes: usize,
+}
+
+// SAFETY: shared, it is only read, and only behind the transfer that wrote it.
+unsafe impl Sync for Mailbox {}
+
+impl Mailbox {
+    pub(super) fn new(stream: &Arc<Stream>, bytes: usize) -> Result<Mailbox> {
+        Ok(Mailbox { pinned: Pinned::new(stream, bytes)?, bytes })
+    }
+
+    /// Starts the transfer of the start of an allocation.
+    pub(super) fn send(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
+        memory.holds(bytes, "send")?;
+        self.holds(bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let Pinned { stream, start, sent, .. } = &self.pinned;
+        stream.enter()?;
+        // SAFETY: both places have that many bytes; whoever reads the mailbox waits for the event first, and the buffer is
+        // freed when the stream is idle.
+        unsafe {
+            let code = sys::cuMemcpyDtoHAsync_v2(start.cast(), memory.address, bytes, stream.raw);
+            stream.check(code, format_args!("read {} from the device", gibibytes(bytes)))?;
+            stream.check(sys::cuEventRecord(*sent, stream.raw), "record an event")
+        }
+    }
+
+    /// Waits for what was sent last.
+    pub(super) fn receive(&self, bytes: &mut [u8]) -> Result<()> {
+        self.holds(bytes.len())?;
+        let Pinned { stream, start, sent, .. } = &self.pinned;
+        stream.enter()?;
+        // SAFETY: the event is alive; behind it nothing writes to the buffer, which has that many bytes.
+        unsafe {
+            stream.check(sys::cuEventSynchronize(*sent), "wait for a transfer")?;
+            std::ptr::copy_nonoverlapping(start.cast_const(), bytes.as_mut_ptr(), bytes.len());
+        }
+        Ok(())
+    }
+
+    fn holds(&self, bytes: usize) -> Result<()> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        Err(Error::Device(format!("a mailbox of {} bytes has no room for {bytes}", self.bytes)))
+    }
+}
+
 /// Page-locked host memory, which the device reads by itself.
 struct Pinned {
     stream: Arc<Stream>,
@@ -152,7 +264,7 @@ struct Pinned {
 unsafe impl Send for Pinned {}
 
 impl Pinned {
-    fn new(stream: &Arc<Stream>) -> Result<Pinned> {
+    fn new(stream: &Arc<Stream>, bytes: usize) -> Result<Pinned> {
         stream.enter()?;
         let mut buffer =
             Pinned { stream: stream.clone(), start: std::ptr::null_mut(), used: 0, sent: std::ptr::null_mut() };
@@ -160,8 +272,8 @@ impl Pinned {
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: the context is current, and both targets outlive the calls.
         unsafe {
-            let code = sys::cuMemHostAlloc(&mut start, BUFFER, sys::CU_MEMHOSTALLOC_PORTABLE);
-            stream.check(code, format_args!("lock {} of host memory", gibibytes(BUFFER)))?;
+            let code = sys::cuMemHostAlloc(&mut start, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE);
+            stream.check(code, format_args!("lock {} of host memory", gibibytes(bytes)))?;
             buffer.start = start.cast();
             stream.check(sys::cuEventCreate(&mut buffer.sent, flags), "make an event")?;
         }

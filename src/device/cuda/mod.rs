@@ -23,8 +23,8 @@ pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
 use cudarc::driver::sys;
 use harmonia_graph::error::{Error, Result};
-pub use memory::Memory;
 use memory::Staging;
+pub use memory::{Mailbox, Memory};
 use module::Module;
 pub use module::{Embedded, embedded};
 use std::ffi::c_void;
@@ -112,6 +112,7 @@ impl Cuda {
 
 impl Driver for Cuda {
     type Memory = Memory;
+    type Mailbox = Mailbox;
 
     fn name(&self) -> String {
         self.stream.name.clone()
@@ -143,6 +144,18 @@ impl Driver for Cuda {
 
     fn read(&self, bytes: &mut [u8], memory: &Memory) -> Result<()> {
         memory.read(bytes)
+    }
+
+    fn mailbox(&self, bytes: usize) -> Result<Mailbox> {
+        Mailbox::new(&self.stream, bytes)
+    }
+
+    fn send(&self, mailbox: &mut Mailbox, memory: &Memory, bytes: usize) -> Result<()> {
+        mailbox.send(memory, bytes)
+    }
+
+    fn receive(&self, bytes: &mut [u8], mailbox: &Mailbox) -> Result<()> {
+        mailbox.receive(bytes)
     }
 
     fn clear(&self, memory: &mut Memory) -> Result<()> {

@@ -138,6 +138,7 @@ fn check_copy(wanted: usize, memory: &Memory) -> Result<()> {
 
 impl Driver for Host {
     type Memory = Memory;
+    type Mailbox = Vec<u8>;
 
     fn name(&self) -> String {
         "host (CUDA kernels on the CPU)".to_string()
@@ -195,6 +196,23 @@ impl Driver for Host {
         check_copy(bytes.len(), memory)?;
         // SAFETY: as in `write`.
         unsafe { memory.address.as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn mailbox(&self, bytes: usize) -> Result<Vec<u8>> {
+        Ok(vec![0; bytes])
+    }
+
+    fn send(&self, mailbox: &mut Vec<u8>, memory: &Memory, bytes: usize) -> Result<()> {
+        let held = mailbox.len();
+        let place = mailbox.get_mut(..bytes);
+        let place = place.ok_or_else(|| Error::Device(format!("{bytes} bytes sent to a mailbox of {held}")))?;
+        self.read(place, memory)
+    }
+
+    fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> Result<()> {
+        let sent = mailbox.get(..bytes.len());
+        bytes.copy_from_slice(sent.ok_or_else(|| Error::Device(format!("a mailbox holds {} bytes", mailbox.len())))?);
         Ok(())
     }
 

@@ -7,6 +7,8 @@ pub const HARMONIA_HOPS_SIMPLEX: u32 = 0;
 pub const HARMONIA_HOPS_ABSOLUTE: u32 = 1;
 pub const HARMONIA_HOPS_SIGNED: u32 = 2;
 pub const HARMONIA_HOPS_FREE: u32 = 3;
+pub const HARMONIA_HALT_NUMBER: u32 = 1;
+pub const HARMONIA_HALT_ROOM: u32 = 2;
 /// features of a MoNB tile: 32 bytes of a row of X, one full sector
 pub const HARMONIA_MONB_FEATURES: u32 = 8;
 /// nodes of a MoNB tile
@@ -66,6 +68,23 @@ pub struct SparseColumns {
 const _: () = {
     ["Size of SparseColumns"][::core::mem::size_of::<SparseColumns>() - 64usize];
     ["Alignment of SparseColumns"][::core::mem::align_of::<SparseColumns>() - 8usize];
+};
+/// noise.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct DrawNoise {
+    /// standard normal numbers times scale
+    pub noise: *mut f32,
+    pub length: u64,
+    pub key: [u32; 2usize],
+    pub purpose: u32,
+    pub step: u32,
+    pub scale: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of DrawNoise"][::core::mem::size_of::<DrawNoise>() - 40usize];
+    ["Alignment of DrawNoise"][::core::mem::align_of::<DrawNoise>() - 8usize];
 };
 /// route.cu
 #[repr(C)]
@@ -334,23 +353,180 @@ const _: () = {
     ["Size of MonbSparseBackward"][::core::mem::size_of::<MonbSparseBackward>() - 248usize];
     ["Alignment of MonbSparseBackward"][::core::mem::align_of::<MonbSparseBackward>() - 8usize];
 };
-/// knots.cu. Features that use the same experts share thresholds: increasing, then infinities up to one less than a power
-/// of two. Places of a feature say where its thresholds are.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Verdict {
+    pub loss: f64,
+    pub norm: f64,
+    /// HARMONIA_HALT_...: updates leave everything as it is
+    pub halted: u32,
+    /// of the expert that has most; what it would have had at least, where there was no room
+    pub pieces: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Verdict"][::core::mem::size_of::<Verdict>() - 24usize];
+    ["Alignment of Verdict"][::core::mem::align_of::<Verdict>() - 8usize];
+};
+/// compile.cu. The parameters of expert c start at parameters + c * expert_size: weight (out x in), bias, next layer. Level l
+/// is what layer l reads: x itself, then the units of each hidden layer, lines on every piece that the layers before make.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Compiled {
+    /// C x room: where an expert changes piece, increasing
+    pub thresholds: *mut f32,
+    /// C x room x B
+    pub slopes: *mut f64,
+    /// C x room x B
+    pub intercepts: *mut f64,
+    /// C x (units x room): level after level, pieces x width each
+    pub level_slopes: *mut f64,
+    /// C x (units x room)
+    pub level_intercepts: *mut f64,
+    /// C x layers x room: the piece of the level before that holds a piece
+    pub parents: *mut u32,
+    /// C x layers: pieces of each level; of the last, those of the expert
+    pub counts: *mut u32,
+    /// C: pieces there should be room for; above `room`: the expert was given up
+    pub needed: *mut u32,
+    pub parameters: *const f32,
+    /// layers + 1: 1, hidden widths, B
+    pub widths: *const u32,
+    pub expert_size: u64,
+    pub expert_count: u32,
+    pub layers: u32,
+    /// of all levels
+    pub units: u32,
+    /// of all layers
+    pub widest: u32,
+    pub bases: u32,
+    /// pieces of an expert, at most
+    pub room: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Compiled"][::core::mem::size_of::<Compiled>() - 112usize];
+    ["Alignment of Compiled"][::core::mem::align_of::<Compiled>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsExperts {
+    pub compiled: Compiled,
+    /// C x room x widest: units of the layer at hand before ReLU, on each piece of its inputs
+    pub unit_slopes: *mut f64,
+    /// C x room x widest
+    pub unit_intercepts: *mut f64,
+    /// C x room x widest: where they switch inside the piece, else infinity
+    pub unit_ends: *mut f32,
+    /// C x room x widest: whether they are on where the piece begins
+    pub unit_on: *mut u32,
+    /// C x 2 x room x widest: whether they are the first to switch there; places before theirs
+    pub unit_ranks: *mut u32,
+    /// C x 3 x room: of the pieces, of those of the next level, of their parts
+    pub ends: *mut f32,
+    /// C x 4 x room: first part of each piece; piece, idleness and place of each part
+    pub parts: *mut u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsExperts"][::core::mem::size_of::<KnotsExperts>() - 168usize];
+    ["Alignment of KnotsExperts"][::core::mem::align_of::<KnotsExperts>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsLines {
+    /// d x most
+    pub thresholds: *mut f32,
+    /// d
+    pub threshold_count: *mut u32,
+    /// d
+    pub piece_count: *mut u32,
+    /// d x stride x 2
+    pub lines: *mut f32,
+    /// d x m x 2 x room: slopes and then intercepts of a_k . psi of each slot
+    pub folded: *mut f32,
+    /// d x stride: thresholds of all slots
+    pub sorted: *mut f32,
+    pub verdict: *mut Verdict,
+    pub compiled: Compiled,
+    /// d x m
+    pub experts: *const u32,
+    /// d x m
+    pub gates: *const f32,
+    /// d x B
+    pub coefficients: *const f32,
+    pub features: u32,
+    pub active: u32,
+    /// pieces of a feature, at most
+    pub stride: u32,
+    /// thresholds of a feature, padded
+    pub most: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsLines"][::core::mem::size_of::<KnotsLines>() - 208usize];
+    ["Alignment of KnotsLines"][::core::mem::align_of::<KnotsLines>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsFinish {
+    /// of all experts, +=
+    pub gradient: *mut f32,
+    /// d x B, +=
+    pub d_coefficients: *mut f32,
+    /// d x m
+    pub d_gates: *mut f32,
+    /// d x m x 2 x room: sums of g x and of g over the pieces of each slot's expert
+    pub slot_sums: *mut f64,
+    /// stretches x C x 2 x room x B: gradients of lines over the features of each stretch
+    pub parts: *mut f64,
+    /// C x 2 x room x widest: of the layer at hand
+    pub d_outputs: *mut f64,
+    /// C x 2 x room x widest
+    pub d_inputs: *mut f64,
+    pub compiled: Compiled,
+    /// stride x 2 x d
+    pub sums: *const f32,
+    /// d x most
+    pub thresholds: *const f32,
+    /// d
+    pub piece_count: *const u32,
+    /// d x m x 2 x room
+    pub folded: *const f32,
+    /// d x m
+    pub experts: *const u32,
+    /// d x m
+    pub gates: *const f32,
+    /// d x B
+    pub coefficients: *const f32,
+    pub features: u32,
+    pub active: u32,
+    pub most: u32,
+    /// features of a stretch
+    pub stretch: u32,
+    pub stretches: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsFinish"][::core::mem::size_of::<KnotsFinish>() - 248usize];
+    ["Alignment of KnotsFinish"][::core::mem::align_of::<KnotsFinish>() - 8usize];
+};
+/// knots.cu. Thresholds of a feature: increasing, then infinities up to one less than a power of two.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct Knots {
-    /// of all combinations of experts
+    /// d x most_thresholds
     pub thresholds: *const f32,
-    /// d
-    pub first_threshold: *const u32,
     /// d: one less than a power of two
     pub threshold_count: *const u32,
+    /// d
+    pub piece_count: *const u32,
     /// d x stride x 2: slope and intercept of each piece
     pub lines: *const f32,
     pub features: u32,
     /// pieces of a feature, at most
     pub stride: u32,
-    /// of a feature
+    /// of a feature, at most
     pub most_thresholds: u32,
     /// features of a warp: a power of two up to 32; the rest of its lanes are rows
     pub lanes: u32,
@@ -382,21 +558,43 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct KnotsBackward {
-    /// chunks x stride x 2 x d: sum of g x, then of g; zero where not in shared memory
+    /// chunks x stride x 2 x d: sum of g x, then of g
     pub sums: *mut f32,
+    /// tiles x chunks x stride x 2 x 32: sums that do not fit shared memory, or null
+    pub tables: *mut f32,
     /// n x d
     pub d_responses: *const f32,
     /// n x d
     pub features: *const f32,
     pub nodes: u64,
+    /// rows of a warp
     pub chunk_rows: u64,
+    pub chunks: u32,
     pub knots: Knots,
     pub dropout: Dropout,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 136usize];
+    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 152usize];
     ["Alignment of KnotsBackward"][::core::mem::align_of::<KnotsBackward>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KnotsSums {
+    /// stride x 2 x d
+    pub sums: *mut f32,
+    /// chunks x stride x 2 x d
+    pub chunk_sums: *const f32,
+    /// d
+    pub piece_count: *const u32,
+    pub chunks: u32,
+    pub features: u32,
+    pub stride: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KnotsSums"][::core::mem::size_of::<KnotsSums>() - 40usize];
+    ["Alignment of KnotsSums"][::core::mem::align_of::<KnotsSums>() - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -817,6 +1015,23 @@ const _: () = {
     ["Size of Loss"][::core::mem::size_of::<Loss>() - 56usize];
     ["Alignment of Loss"][::core::mem::align_of::<Loss>() - 8usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Retarget {
+    /// rows of logits x width
+    pub targets: *mut u32,
+    /// which
+    pub rows: *const u32,
+    /// count x width: their targets; null: they have none
+    pub words: *const u32,
+    pub count: u64,
+    pub width: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Retarget"][::core::mem::size_of::<Retarget>() - 40usize];
+    ["Alignment of Retarget"][::core::mem::align_of::<Retarget>() - 8usize];
+};
 /// table.cu: columns are (feature, hop, hat), features in order; those of a block of features stand in an array of their own.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1088,15 +1303,34 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct Total {
-    pub total: *mut f64,
+pub struct Judge {
+    pub verdict: *mut Verdict,
+    /// of the loss, or of the squares of a gradient
     pub partial: *const f64,
     pub length: u64,
+    /// judge_loss: what the loss is a mean over
+    pub count: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Total"][::core::mem::size_of::<Total>() - 24usize];
-    ["Alignment of Total"][::core::mem::align_of::<Total>() - 8usize];
+    ["Size of Judge"][::core::mem::size_of::<Judge>() - 32usize];
+    ["Alignment of Judge"][::core::mem::align_of::<Judge>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ReadRows {
+    /// rows x width
+    pub out: *mut f32,
+    pub values: *const f32,
+    /// which
+    pub rows: *const u32,
+    pub row_count: u64,
+    pub width: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ReadRows"][::core::mem::size_of::<ReadRows>() - 40usize];
+    ["Alignment of ReadRows"][::core::mem::align_of::<ReadRows>() - 8usize];
 };
 /// adam.cu
 #[repr(C)]
@@ -1106,8 +1340,10 @@ pub struct Adam {
     pub first_moment: *mut f32,
     pub second_moment: *mut f32,
     pub gradient: *const f32,
+    pub verdict: *const Verdict,
     pub length: u64,
-    pub gradient_scale: f32,
+    /// longest gradient; 0: any
+    pub clip_norm: f64,
     pub beta1: f32,
     pub beta2: f32,
     pub one_minus_beta1: f32,
@@ -1124,6 +1360,6 @@ pub struct Adam {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Adam"][::core::mem::size_of::<Adam>() - 80usize];
+    ["Size of Adam"][::core::mem::size_of::<Adam>() - 96usize];
     ["Alignment of Adam"][::core::mem::align_of::<Adam>() - 8usize];
 };

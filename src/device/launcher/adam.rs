@@ -1,5 +1,6 @@
 //! Launches of `kernels/adam.cu`.
 
+use super::verdict::DeviceVerdict;
 use super::{Buffer, Driver, Grid, Launcher, abi};
 use crate::device::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, AdamStep};
 use harmonia_graph::error::Result;
@@ -7,12 +8,14 @@ use std::ops::Range;
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
+    #[allow(clippy::too_many_arguments)] // what the op takes
     pub(super) fn adam(
         &self,
         parameters: &mut Buffer<V, f32>,
         first_moment: &mut Buffer<V, f32>,
         second_moment: &mut Buffer<V, f32>,
         gradient: &Buffer<V, f32>,
+        verdict: &DeviceVerdict<V>,
         range: &Range<usize>,
         step: AdamStep,
     ) -> Result<()> {
@@ -25,8 +28,9 @@ impl<V: Driver> Launcher<V> {
             first_moment: self.at_mut(first_moment, start),
             second_moment: self.at_mut(second_moment, start),
             gradient: self.at(gradient, start),
+            verdict: self.verdict_at(verdict),
             length: length as u64,
-            gradient_scale: step.gradient_scale as f32,
+            clip_norm: step.clip_norm,
             beta1: ADAM_BETA1 as f32,
             beta2: ADAM_BETA2 as f32,
             // Taken in f64: 1 - 0.999 in f32 is off by 1e-5 and would not match the bias correction.

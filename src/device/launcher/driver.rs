@@ -46,6 +46,8 @@ pub struct Gemm {
 pub trait Driver: Send + Sync {
     /// An allocation on the device; dropping it frees it.
     type Memory: Send + Sync;
+    /// A place on the host that the device writes to by itself.
+    type Mailbox: Send + Sync;
 
     /// For people: the device's name.
     fn name(&self) -> String;
@@ -63,6 +65,13 @@ pub trait Driver: Send + Sync {
     fn write(&self, memory: &mut Self::Memory, bytes: &[u8]) -> Result<()>;
     /// Copies the start of an allocation that holds at least as many bytes.
     fn read(&self, bytes: &mut [u8], memory: &Self::Memory) -> Result<()>;
+    /// A mailbox for so many bytes.
+    fn mailbox(&self, bytes: usize) -> Result<Self::Mailbox>;
+    /// Sends the start of an allocation to a mailbox that holds at least as many bytes, behind everything that was asked for
+    /// so far. Nobody waits; what the mailbox held is gone.
+    fn send(&self, mailbox: &mut Self::Mailbox, memory: &Self::Memory, bytes: usize) -> Result<()>;
+    /// Waits for what was sent last, and for nothing that was asked for after it; copies its start.
+    fn receive(&self, bytes: &mut [u8], mailbox: &Self::Mailbox) -> Result<()>;
     /// Zeroes an allocation.
     fn clear(&self, memory: &mut Self::Memory) -> Result<()>;
 

@@ -28,6 +28,8 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) outputs: usize,
     /// See [`Batch::targets`]; words that the kernel of the loss reads as its own type.
     pub(super) targets: Buffer<V, u32>,
+    /// Rows of the logits that have one.
+    target_rows: Buffer<V, u32>,
     /// Units the loss is a mean over.
     pub(super) units: usize,
 }
@@ -148,12 +150,22 @@ impl<V: Driver> DeviceInputs<V> {
             objective: batch.objective,
             outputs: batch.outputs,
             targets: launcher.copy(batch.targets.words())?,
+            target_rows: launcher.copy(&target_rows(batch))?,
             units: batch.units.len(),
         })
     }
 
+    /// The rows that were targets are none, those of `batch` are: nothing else is copied.
     pub(super) fn retarget(&mut self, launcher: &Launcher<V>, batch: &Batch) -> Result<()> {
-        launcher.overwrite(&mut self.targets, batch.targets.words())?;
+        let (rows, words) = (target_rows(batch), batch.targets.words());
+        if words.len() != self.targets.len() {
+            return Err(Error::Device(format!("{} targets in place of {}", words.len(), self.targets.len())));
+        }
+        let width = words.len() / batch.rows().max(1);
+        let own: Vec<u32> = rows.iter().flat_map(|&row| &words[row as usize * width..][..width]).copied().collect();
+        launcher.set_targets(&mut self.targets, &self.target_rows, None, width)?;
+        self.target_rows = launcher.copy(&rows)?;
+        launcher.set_targets(&mut self.targets, &self.target_rows, Some(&launcher.copy(&own)?), width)?;
         self.units = batch.units.len();
         Ok(())
     }
@@ -189,6 +201,11 @@ impl<V: Driver> DeviceInputs<V> {
     pub(super) fn graphs(&self) -> usize {
         self.graph_ptr.len() - 1
     }
+}
+
+/// Rows of the logits that have a target.
+fn target_rows(batch: &Batch) -> Vec<u32> {
+    batch.units.iter().map(|&(row, _)| row).collect()
 }
 
 impl<V: Driver> DeviceWalk<V> {

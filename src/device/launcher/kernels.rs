@@ -3,7 +3,7 @@
 //! Invariant: the table names exactly the kernels there are (`tests/doctor.rs` compares it with the host engine and with
 //! ptxas), and every launch of a debug build checks its block against it, so that neither can go stale.
 
-use super::{THREADS, abi, knots, monb, route, table as walk_table};
+use super::{THREADS, abi, compile, knots, monb, route, table as walk_table};
 use crate::architecture::Architecture;
 use crate::loss::Objective;
 use std::sync::LazyLock;
@@ -53,12 +53,15 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 25] = [
+const LINEAR: [&str; 29] = [
     "adam",
+    "draw_noise",
     "graph_sum_backward",
     "graph_sum_forward",
     "hop_weights_backward",
     "hop_weights_forward",
+    "judge_loss",
+    "judge_norm",
     "largest",
     "monb_finish_coefficients",
     "monb_finish_gates",
@@ -68,7 +71,9 @@ const LINEAR: [&str; 25] = [
     "project_readout_gradient",
     "project_sparse_finish",
     "project_weights",
+    "read_rows",
     "readout_bias",
+    "retarget",
     "route_backward_embeddings",
     "square_sums",
     "table_finish",
@@ -78,10 +83,9 @@ const LINEAR: [&str; 25] = [
     "table_walks_forward",
     "table_walks_sums",
     "table_weights",
-    "total",
 ];
 /// Sums of columns: 32 columns x 8 slices of rows.
-const COLUMN_SUMS: [&str; 2] = ["column_sums", "monb_finish_outputs"];
+const COLUMN_SUMS: [&str; 3] = ["column_sums", "knots_sums", "monb_finish_outputs"];
 
 macro_rules! propagate_kernels {
     ($($type:literal),*) => {
@@ -128,7 +132,10 @@ class_space_kernels!("f32", "f16", "bf16");
 /// Floats need no storing.
 const STORES: [&str; 2] = ["project_store_bf16", "project_store_f16"];
 /// A warp per segment, or per feature.
-const SPARSE_KNOTS: [&str; 3] = ["knots_sparse_backward", "knots_sparse_finish", "knots_sparse_forward"];
+const KNOT_WARPS: [&str; 5] =
+    ["knots_gates", "knots_lines", "knots_sparse_backward", "knots_sparse_finish", "knots_sparse_forward"];
+/// A block per expert.
+const EXPERTS: [&str; 3] = ["knots_experts", "knots_experts_backward", "knots_parts"];
 
 fn table() -> Vec<Kernel> {
     let rows = abi::HARMONIA_ROW_THREADS;
@@ -147,7 +154,8 @@ fn table() -> Vec<Kernel> {
     add(&STORES, [THREADS, 1], None);
     add(TEAMS, [rows, 1], None);
     add(TILES, [32, rows / 32], None);
-    add(&SPARSE_KNOTS, [32, knots::FORWARD_WARPS], None);
+    add(&KNOT_WARPS, [32, knots::FORWARD_WARPS], None);
+    add(&EXPERTS, [compile::THREADS, 1], None);
     add(&walk_table::SUMS, [THREADS, 1], None);
     add(&walk_table::FORWARD, [THREADS, 1], Some(|_| walk_table::WEIGHT_BYTES));
     add(&["knots_forward"], [32, knots::FORWARD_WARPS], Some(|_| knots::TABLE_BYTES));

@@ -1,16 +1,37 @@
 //! Launches of `kernels/loss.cu`.
 
+use super::verdict::DeviceVerdict;
 use super::{Buffer, DeviceInputs, Driver, Grid, Launcher, THREADS, abi, stretches};
 use harmonia_graph::error::Result;
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
+    /// The targets of some rows; without words they have none.
+    pub(super) fn set_targets(
+        &self,
+        targets: &mut Buffer<V, u32>,
+        rows: &Buffer<V, u32>,
+        words: Option<&Buffer<V, u32>>,
+        width: usize,
+    ) -> Result<()> {
+        let arguments = abi::Retarget {
+            targets: self.at_mut(targets, 0),
+            rows: self.at(rows, 0),
+            words: words.map_or(std::ptr::null(), |words| self.at(words, 0)),
+            count: rows.len() as u64,
+            width: width as u32,
+        };
+        // SAFETY: rows are those of targets, `width` words each, and so are the words.
+        unsafe { self.run("retarget", Grid::flat(rows.len() * width), &arguments) }
+    }
+
     pub(super) fn loss(
         &self,
+        verdict: &mut DeviceVerdict<V>,
         d_logits: &mut Buffer<V, f32>,
         logits: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
-    ) -> Result<f64> {
+    ) -> Result<()> {
         let rows = (logits.len() / inputs.outputs) as u64;
         let count = inputs.units.max(1) as f64;
         let (blocks, block_rows) = stretches(rows, u64::from(THREADS / 32), self.blocks.rows);
@@ -28,6 +49,6 @@ impl<V: Driver> Launcher<V> {
         // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against; one partial sum per
         // block.
         unsafe { self.run(inputs.objective.kernel(), Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
-        Ok(self.total(&partial)? / count)
+        self.judge_loss(verdict, &partial, count)
     }
 }

@@ -68,28 +68,9 @@ impl<V: Driver> Launcher<V> {
         self.driver.read(bytemuck::cast_slice_mut(values), &buffer.memory)
     }
 
-    /// A copy of its first elements.
-    pub(super) fn fetch_first<T: Pod>(&self, values: &mut [T], buffer: &Buffer<V, T>) -> Result<()> {
-        assert!(values.len() <= buffer.length, "{} elements of a buffer of {}", values.len(), buffer.length);
-        self.driver.read(bytemuck::cast_slice_mut(values), &buffer.memory)
-    }
-
-    /// Makes room for `length` elements, whatever was there before: for twice as many as there were at least, so that a size
-    /// that creeps up does not allocate at every step.
-    pub(super) fn reserve<T: Pod>(&self, buffer: &mut Buffer<V, T>, length: usize) -> Result<()> {
-        if length > buffer.length {
-            let length = length.max(2 * buffer.length);
-            // Freed first: two of them are never there at once.
-            *buffer = self.allocate(0)?;
-            *buffer = self.allocate(length)?;
-        }
-        Ok(())
-    }
-
-    /// Overwrites the first elements of a buffer, which grows where they do not fit.
-    pub(super) fn place<T: Pod>(&self, buffer: &mut Buffer<V, T>, values: &[T]) -> Result<()> {
-        self.reserve(buffer, values.len())?;
-        self.driver.write(&mut buffer.memory, bytemuck::cast_slice(values))
+    /// Sends a copy to a mailbox of its size; nobody waits.
+    pub(super) fn send<T: Pod>(&self, mailbox: &mut V::Mailbox, buffer: &Buffer<V, T>) -> Result<()> {
+        self.driver.send(mailbox, &buffer.memory, buffer.length * size_of::<T>())
     }
 
     /// Overwrites a buffer with as many values.

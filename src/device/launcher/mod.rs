@@ -7,6 +7,7 @@
 
 pub mod abi;
 mod adam;
+mod compile;
 mod driver;
 mod hop_weights;
 mod inputs;
@@ -15,33 +16,42 @@ mod knots;
 mod loss;
 mod memory;
 mod monb;
+mod noise;
 mod project;
 mod propagate;
 mod readout;
 mod reduce;
 mod route;
+mod rows;
 mod sparse;
 mod table;
 mod table_walks;
 pub mod traffic;
+mod verdict;
 mod walk;
 
 use super::ops::each_op;
-use super::{AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, KnotsOf, MatrixOf, Responses, Routing, ScopeOf};
+use super::{
+    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Responses, Routing, ScopeOf,
+    VerdictOf,
+};
 use crate::architecture::Layout;
 use crate::batch::Batch;
 use crate::config::DropoutPlace;
 use crate::config::{Monb, States};
 use crate::plan::{BatchSizes, Plan, Space};
+pub use compile::DeviceKnots;
 pub use driver::{Driver, Gemm, Launch};
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::seed::Stream;
 use inputs::DeviceFeatures;
 pub use inputs::{DeviceInputs, DeviceScope};
 pub use kernels::{Kernel, kernel, kernels};
-pub use knots::DeviceKnots;
 pub use memory::{Buffer, DeviceMatrix};
 pub use project::DeviceHops;
+pub use rows::DeviceRowReader;
 use std::sync::Mutex;
+pub use verdict::DeviceVerdict;
 
 /// Threads of a block in kernels without a shape of their own.
 const THREADS: u32 = 256;
@@ -73,11 +83,13 @@ pub struct Blocks {
     /// Bytes of shared memory a block may have: what every GPU from compute capability 8.0 on gives. The one number that
     /// follows the device: Turing has less, and there tiles are smaller and sums in another order.
     pub shared: usize,
+    /// Pieces of an expert that there is room for at first, at most; more room is made where it is needed. Decides no sum.
+    pub pieces: usize,
 }
 
 impl Default for Blocks {
     fn default() -> Self {
-        Blocks { rows: 4096, nodes: 4096, backward: 2048, states: 1 << 22, shared: 99 << 10 }
+        Blocks { rows: 4096, nodes: 4096, backward: 2048, states: 1 << 22, shared: 99 << 10, pieces: usize::MAX }
     }
 }
 
@@ -205,6 +217,8 @@ impl<V: Driver> Device for Launcher<V> {
     type Knots = DeviceKnots<V>;
     type Hops = DeviceHops<V>;
     type Scope = DeviceScope<V>;
+    type Verdict = DeviceVerdict<V>;
+    type RowReader = DeviceRowReader<V>;
 
     fn name(&self) -> String {
         self.driver.name()
@@ -263,6 +277,26 @@ impl<V: Driver> Device for Launcher<V> {
         self.new_knots(layout)
     }
 
+    fn make_room(&self, knots: &mut DeviceKnots<V>, pieces: usize, layout: &Layout) -> Result<()> {
+        self.make_knot_room(knots, pieces, layout)
+    }
+
+    fn verdict(&self) -> Result<DeviceVerdict<V>> {
+        self.new_verdict()
+    }
+
+    fn post(&self, verdict: &mut DeviceVerdict<V>) -> Result<()> {
+        self.post_verdict(verdict)
+    }
+
+    fn collect(&self, verdict: &mut DeviceVerdict<V>) -> Result<Judgement> {
+        self.collect_verdict(verdict)
+    }
+
+    fn resume(&self, verdict: &mut DeviceVerdict<V>) -> Result<()> {
+        self.resume_verdict(verdict)
+    }
+
     fn hops(&self, inputs: &DeviceInputs<V>, layout: &Layout) -> Result<DeviceHops<V>> {
         self.new_hops(inputs, layout)
     }
@@ -281,6 +315,18 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn download(&self, buffer: &Buffer<V, f32>) -> Result<Vec<f32>> {
         self.fetch(buffer)
+    }
+
+    fn row_reader(&self, rows: &[u32], width: usize) -> Result<DeviceRowReader<V>> {
+        self.new_row_reader(rows, width)
+    }
+
+    fn send_rows(&self, reader: &mut DeviceRowReader<V>, buffer: &Buffer<V, f32>) -> Result<()> {
+        self.send_gathered(reader, buffer)
+    }
+
+    fn receive_rows(&self, values: &mut Vec<f32>, reader: &mut DeviceRowReader<V>) -> Result<()> {
+        self.receive_gathered(values, reader)
     }
 
     fn download_matrix(&self, matrix: &DeviceMatrix<V>) -> Result<Vec<f32>> {

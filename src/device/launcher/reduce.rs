@@ -57,19 +57,6 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.sum_columns(out, self.at(&partial, 0), parts, columns, accumulate) }
     }
 
-    /// Sum of a few doubles.
-    pub(super) fn total(&self, partial: &Buffer<V, f64>) -> Result<f64> {
-        let mut total = self.allocate::<f64>(1)?;
-        let arguments = abi::Total {
-            total: self.at_mut(&mut total, 0),
-            partial: self.at(partial, 0),
-            length: partial.len() as u64,
-        };
-        // SAFETY: lengths are those of the buffers.
-        unsafe { self.run("total", Grid::new([1, 1], [THREADS, 1]), &arguments)? };
-        Ok(self.fetch(&total)?[0])
-    }
-
     /// Largest |value|, or |value / degree of its row|.
     pub(super) fn largest(
         &self,
@@ -91,19 +78,5 @@ impl<V: Driver> Launcher<V> {
         // SAFETY: one partial result per block; the matrix has `length` elements and a degree per row.
         unsafe { self.run("largest", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         Ok(self.fetch(&partial)?.into_iter().fold(0.0, f32::max))
-    }
-
-    pub(super) fn norm(&self, buffer: &Buffer<V, f32>) -> Result<f64> {
-        let (blocks, block_length) = stretches(buffer.len() as u64, 1 << 12, 1 << 10);
-        let mut partial = self.allocate::<f64>(blocks as usize)?;
-        let arguments = abi::SquareSums {
-            partial: self.at_mut(&mut partial, 0),
-            values: self.at(buffer, 0),
-            length: buffer.len() as u64,
-            block_length,
-        };
-        // SAFETY: one partial sum per block; `length` is the buffer's.
-        unsafe { self.run("square_sums", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
-        Ok(self.total(&partial)?.sqrt())
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! In all three, weights and sums of MoNB stay in cache. An FMA is two flops; additions, products, maxima, exp and roots are one;
 //! comparisons, index arithmetic, random numbers and sums between the threads of a block are none. For a node task with dense
-//! features, without rows of more than `HARMONIA_LONG_ROW` neighbours; those are read once more, as sums of segments. Copies
-//! between host and device are not counted: of pieces they are some hundred kilobytes.
+//! features, without rows of more than `HARMONIA_LONG_ROW` neighbours; those are read once more, as sums of segments. Of
+//! host and device nothing crosses the bus but a verdict.
 //!
 //! Hops are counted where they are taken: near the targets, which are taken for nodes of average degree without a neighbour
 //! in common.
@@ -26,6 +26,8 @@ use crate::plan::Plan;
 
 /// Bytes of a float, and of an index.
 const F: f64 = 4.0;
+/// Bytes of a double.
+const D: f64 = 8.0;
 /// What memory moves at least.
 const SECTOR: usize = 32;
 
@@ -152,13 +154,13 @@ impl StepTraffic<'_> {
         let parameters = self.problem.layout.len() as f64;
         match op {
             Op::Clear => self.add("memset", parameters, 0.0, Bytes::extra(F * parameters)),
+            Op::DrawNoise => self.draw_noise(),
             Op::RouteForward => self.route_forward(),
             Op::HopWeightsForward => {
                 self.add("hop_weights_forward", t * d, 5.0 * t * d, Bytes::streamed(2.0 * F * t * d));
             }
             Op::MonbForward => self.monb_forward(),
-            // The host compiles.
-            Op::KnotsCompile => {}
+            Op::KnotsCompile => self.knots_compile(),
             Op::KnotsForward => self.knots_forward(),
             Op::ProjectForward => self.project_forward(),
             Op::WalkForward => self.walk_forward(),
@@ -217,6 +219,12 @@ impl StepTraffic<'_> {
         let (n, d) = (self.problem.nodes as f64, self.architecture().features);
         let bytes = n * (d * size) as f64;
         Bytes { minimum: bytes, perfect_reuse: bytes, no_reuse: n * sectors(d, tile, size) }
+    }
+
+    /// Random numbers are no flops; their logarithms, roots and sines are.
+    fn draw_noise(&mut self) {
+        let [d, _, c, _] = self.router();
+        self.add("draw_noise", d * c, 40.0 * d * c, Bytes::streamed(F * d * c));
     }
 
     fn route_forward(&mut self) {
@@ -379,7 +387,7 @@ impl StepTraffic<'_> {
         let (blocks, _) = stretches(self.problem.nodes as u64, u64::from(THREADS / 32), Blocks::default().rows);
         let bytes = F * (rows + targets * logits + rows * logits) + 8.0 * blocks as f64;
         self.add("loss_softmax", rows * logits, 9.0 * targets * logits, Bytes::streamed(bytes));
-        self.total(blocks);
+        self.judge("judge_loss", blocks);
     }
 
     fn bias_backward(&mut self) {
@@ -391,12 +399,12 @@ impl StepTraffic<'_> {
         let (blocks, _) = stretches(self.problem.layout.len() as u64, 1 << 12, 1 << 10);
         let bytes = Bytes::streamed(F * parameters + 8.0 * blocks as f64);
         self.add("square_sums", parameters, 2.0 * parameters, bytes);
-        self.total(blocks);
+        self.judge("judge_norm", blocks);
     }
 
     /// Sum of one double per block.
-    fn total(&mut self, blocks: u64) {
-        self.add("total", blocks as f64, blocks as f64, Bytes::streamed(8.0 * (blocks as f64 + 1.0)));
+    fn judge(&mut self, kernel: &'static str, blocks: u64) {
+        self.add(kernel, blocks as f64, blocks as f64, Bytes::streamed(8.0 * (blocks as f64 + 1.0)));
     }
 }
 

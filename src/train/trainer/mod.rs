@@ -28,6 +28,12 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use tabled::Tabled;
 
+/// Scores of an epoch, and norms of parameters and of the second moment.
+type EpochScores = (Scores, [f64; 2]);
+
+/// Steps that are asked for before the first of them is known.
+const STEPS_AHEAD: usize = 2;
+
 /// One line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
@@ -136,9 +142,9 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     calibration: Option<Calibration>,
     /// Which parameters learn at which multiple of the learning rate.
     rates: Vec<(Range<usize>, f64)>,
-    /// eps of the step at hand, on the host.
-    noise: Vec<f32>,
     randomness: Randomness<D>,
+    /// Norms of parameters and of the second moment.
+    checks: [D::Verdict; 2],
     /// Logits that are being scored.
     logits: Vec<f32>,
 }
@@ -191,8 +197,8 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             second_moment: device.upload(&state.second_moment)?,
             best: state.best,
             rates: rates(layout, config, dataset),
-            noise: vec![0.0; noise],
             randomness: Randomness { noise: Some(device.zeros(noise)?), dropout: None },
+            checks: [device.verdict()?, device.verdict()?],
             logits: Vec::new(),
         })
     }
@@ -233,9 +239,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn epoch(&mut self) -> Result<EpochRecord> {
         let epoch = self.progress.epoch;
         let learning_rate = schedule::learning_rate(&self.config.train, epoch);
-        let train_loss = self.train_epoch(learning_rate)?;
-        let validation = self.validate()?;
-        self.check_finite(&validation)?;
+        let (train_loss, scored) = self.train_epoch(learning_rate, true)?;
+        let (validation, norms) = match scored {
+            Some(scored) => scored,
+            None => self.score_epoch()?,
+        };
+        self.check_finite(&validation, norms)?;
         let patience = self.config.train.patience;
         let Decision { best, stop } =
             self.progress.stopping.update(epoch, train_loss, &validation, patience, &self.goal);
@@ -253,7 +262,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// # Errors
     /// The loss is no longer a number, or the device failed.
     pub fn steps(&mut self) -> Result<f64> {
-        let loss = self.train_epoch(schedule::learning_rate(&self.config.train, self.progress.epoch))?;
+        let (loss, _) = self.train_epoch(schedule::learning_rate(&self.config.train, self.progress.epoch), false)?;
         self.progress.epoch += 1;
         Ok(loss)
     }
@@ -324,14 +333,28 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
 
     /// The loss of a step is taken before its update, so the last update of an epoch is checked here: a checkpoint
     /// never holds anything that is not a number.
-    fn check_finite(&self, validation: &Scores) -> Result<()> {
-        let parameters = self.device.norm(&self.parameters)?;
-        let moments = self.device.norm(&self.second_moment)?;
+    fn check_finite(&self, validation: &Scores, [parameters, moments]: [f64; 2]) -> Result<()> {
         let valid = validation.get(self.objective.loss_score().name).unwrap_or(0.0);
         if parameters.is_finite() && moments.is_finite() && valid.is_finite() {
             return Ok(());
         }
         Err(self.diverged(&format!("validation loss {valid}, parameter norm {parameters}")))
+    }
+
+    /// Scores of the validation units, and norms of parameters and second moment. The norms are asked for first, so that
+    /// whoever has the scores does not wait for them.
+    fn score_epoch(&mut self) -> Result<EpochScores> {
+        let Trainer { device, checks, parameters, second_moment, .. } = self;
+        for (verdict, values) in checks.iter_mut().zip([&*parameters, &*second_moment]) {
+            device.norm(verdict, values)?;
+            device.post(verdict)?;
+        }
+        let scores = self.validate()?;
+        let mut norms = [0.0; 2];
+        for (norm, verdict) in norms.iter_mut().zip(&mut self.checks) {
+            *norm = self.device.collect(verdict)?.norm;
+        }
+        Ok((scores, norms))
     }
 
     fn diverged(&self, what: &str) -> Error {
@@ -361,17 +384,48 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         }
     }
 
-    fn train_epoch(&mut self, learning_rate: f64) -> Result<f64> {
-        if self.config.train.batch_size == 0 {
-            return self.step(&self.dataset().split.train, 1, learning_rate);
-        }
-        let mut total = 0.0;
+    /// Steps are asked for one ahead of what is known of them, and the scores of the epoch, where they are wanted, before the
+    /// last step is known: the device has always something to do.
+    fn train_epoch(&mut self, learning_rate: f64, scored: bool) -> Result<(f64, Option<EpochScores>)> {
+        let whole = self.config.train.batch_size == 0;
         let batches = self.epoch_batches(self.progress.epoch);
-        let count = batches.len();
-        for units in batches {
-            total += self.step(&units, count, learning_rate)? * units.len() as f64;
+        let (mut total, mut asked, mut known, mut scores) = (0.0, 0, 0, None);
+        while known < batches.len() {
+            while asked < batches.len().min(known + STEPS_AHEAD) {
+                self.step(&batches[asked], batches.len(), learning_rate)?;
+                asked += 1;
+            }
+            if scored && known + 1 == batches.len() {
+                scores = Some(self.score_epoch()?);
+            }
+            match self.settle(asked - known)? {
+                Some(loss) if whole => return Ok((loss, scores)),
+                Some(loss) => total += loss * batches[known].len() as f64,
+                None => {
+                    asked = known;
+                    continue;
+                }
+            }
+            known += 1;
         }
-        Ok(total / self.dataset().split.train.len() as f64)
+        Ok((total / self.dataset().split.train.len() as f64, scores))
+    }
+
+    /// What became of the oldest of so many steps under way: its loss; none where tables of pieces were too small for it. They
+    /// are larger then, and neither it nor those behind it have happened.
+    fn settle(&mut self, under_way: usize) -> Result<Option<f64>> {
+        let mut resident = self.take_train()?;
+        let judgement = resident.pass.collect()?;
+        if judgement.diverged && !judgement.crowded {
+            return Err(self.diverged(&format!("loss {}, gradient norm {}", judgement.loss, judgement.norm)));
+        }
+        if judgement.crowded {
+            (1..under_way).try_for_each(|_| resident.pass.collect().map(drop))?;
+            resident.pass.make_room(judgement.pieces)?;
+            self.progress.step -= under_way as u64;
+        }
+        self.train = Some(resident);
+        Ok((!judgement.crowded).then_some(judgement.loss))
     }
 
     /// Training units of each step of an epoch.
@@ -379,11 +433,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         epoch_batches(self.dataset(), self.config.train.batch_size, self.seed, epoch)
     }
 
-    fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<f64> {
+    fn step(&mut self, units: &[u32], batches: usize, learning_rate: f64) -> Result<()> {
         let train = &self.config.train;
         self.scored = None;
-        self.draw()?;
         let mut resident = self.take_train()?;
+        self.draw(&mut resident)?;
         if batches > 1 || self.training().batches.draws() {
             let batches = &self.training().batches;
             if batches.shares_nodes() {
@@ -393,39 +447,32 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             }
         }
         resident.pass.ops().clear(&mut self.gradient)?;
-        let loss = resident.gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
-        let norm = resident.pass.ops().norm(&self.gradient)?;
-        if !(loss.is_finite() && norm.is_finite()) {
-            return Err(self.diverged(&format!("loss {loss}, gradient norm {norm}")));
-        }
-        let clipped = train.clip_norm > 0.0 && norm > train.clip_norm;
+        resident.take_gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
+        let (ops, verdict) = resident.pass.ops_and_verdict();
+        ops.norm(verdict, &self.gradient)?;
         self.progress.step += 1;
         let step = AdamStep {
             learning_rate,
             weight_decay: train.weight_decay,
             decoupled: train.optimizer == Optimizer::AdamW,
             step: self.progress.step,
-            gradient_scale: if clipped { train.clip_norm / norm } else { 1.0 },
+            clip_norm: train.clip_norm,
         };
         let Trainer { parameters, first_moment, second_moment, gradient, rates, .. } = self;
         for (range, rate) in rates {
             let step = AdamStep { learning_rate: learning_rate * *rate, ..step };
-            resident.pass.ops().adam(parameters, first_moment, second_moment, gradient, range, step)?;
+            ops.adam(parameters, first_moment, second_moment, gradient, verdict, range, step)?;
         }
+        resident.pass.post()?;
         self.train = Some(resident);
-        Ok(loss)
+        Ok(())
     }
 
     /// Noise and dropout of the next step.
-    fn draw(&mut self) -> Result<()> {
+    fn draw(&mut self, resident: &mut Resident<'a, D>) -> Result<()> {
         let stream = |purpose| Stream::new(self.seed, purpose, self.progress.step as u32);
-        stream(Purpose::Noise).normals(&mut self.noise);
-        let factor = self.config.train.router_noise as f32;
-        if factor != 1.0 {
-            self.noise.iter_mut().for_each(|noise| *noise *= factor);
-        }
         if let Some(noise) = &mut self.randomness.noise {
-            self.device.write(noise, &self.noise)?;
+            resident.pass.ops().draw_noise(noise, &stream(Purpose::Noise), self.config.train.router_noise)?;
         }
         let (rate, place) = (self.config.train.dropout, self.config.train.dropout_place);
         let active = rate > 0.0 && place != DropoutPlace::None;

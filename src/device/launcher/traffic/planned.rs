@@ -1,9 +1,10 @@
 //! The fast ways: experts by pieces, and class space.
 
-use super::super::knots::Cut;
+use super::super::compile::planned_pieces;
+use super::super::knots::{Cut, Room, SUM_BYTES};
 use super::super::project::{LOAD, STORE, padded, stretch_rows};
 use super::super::walk::{Lanes, START};
-use super::{Blocks, Bytes, F, StepTraffic, part_sectors};
+use super::{Blocks, Bytes, D, F, StepTraffic, part_sectors};
 use crate::config::States;
 
 /// Sizes of class space.
@@ -80,9 +81,30 @@ impl StepTraffic<'_> {
         self.problem.pieces.next_power_of_two() - 1
     }
 
+    /// What compiled experts are: (pieces of one, their parameters, lines of all levels and bases on one piece).
+    fn compiled(&self) -> (f64, f64, f64) {
+        let a = self.architecture();
+        let widths = a.expert_widths();
+        let pieces = (self.problem.pieces - 1).div_ceil(a.active) + 1;
+        (pieces as f64, self.problem.layout.coefficients.start as f64, widths.iter().sum::<usize>() as f64)
+    }
+
+    pub(super) fn knots_compile(&mut self) {
+        let (own, parameters, lines) = self.compiled();
+        let a = self.architecture();
+        let [d, c, m, bases] = [a.features, a.experts, a.active, a.bases].map(|size| size as f64);
+        // Lines are pairs of doubles; every weight meets a slope and an intercept on every piece.
+        let bytes = F * (parameters + c * own) + 2.0 * D * c * own * lines;
+        self.add("knots_experts", c * own, 4.0 * own * parameters, Bytes::streamed(bytes));
+        let folded = 2.0 * d * m * own;
+        let tables = (d as usize * (self.thresholds() + 2 * self.problem.pieces)) as f64;
+        let bytes = F * (c * own + d * bases + 2.0 * d * m + folded + tables) + 2.0 * D * c * own * bases;
+        self.add("knots_lines", tables, 2.0 * folded * bases, Bytes::streamed(bytes));
+    }
+
     pub(super) fn knots_forward(&mut self) {
         let (d, pieces, thresholds) = (self.architecture().features, self.problem.pieces, self.thresholds());
-        let cut = Cut::forward(self.problem.nodes, d, thresholds, pieces, Blocks::default());
+        let cut = Cut::forward(self.problem.nodes, d, pieces, Blocks::default());
         let elements = (self.problem.nodes * d) as f64;
         let tile = self.matrix(cut.lanes, 4);
         let table = F * (d * (thresholds + 2 * pieces)) as f64;
@@ -93,21 +115,34 @@ impl StepTraffic<'_> {
 
     pub(super) fn knots_backward(&mut self) {
         let (d, pieces, thresholds) = (self.architecture().features, self.problem.pieces, self.thresholds());
-        let cut = Cut::backward(self.problem.nodes, d, thresholds, pieces, Blocks::default());
+        let room = Room { most: Blocks::default(), shared: SUM_BYTES };
+        let cut = Cut::backward(self.problem.nodes, d, planned_pieces(self.architecture()), pieces, room);
         let (elements, sums) = ((self.problem.nodes * d) as f64, 2 * pieces * d);
         let chunk_sums = F * cut.chunks as f64 * sums as f64;
         let tile = self.matrix(cut.lanes, 4);
         let table = F * (d * thresholds) as f64;
         let tables = Bytes { no_reuse: table * cut.chunks as f64, ..Bytes::streamed(table) };
-        if cut.shared_bytes == 0 {
-            self.add("memset", chunk_sums / F, 0.0, Bytes::extra(chunk_sums));
-        }
         // The factor of the feature, an FMA and a sum.
         let bytes = tile + tile + tables + Bytes::streamed(F * sums as f64) + Bytes::extra(chunk_sums);
         self.add("knots_backward", elements, 4.0 * elements, bytes);
-        self.column_sums(cut.chunks, sums);
-        // Gradients of experts and coefficients, which the host makes of the sums.
-        self.column_sums(1, self.problem.layout.coefficients.end);
+        let bytes = Bytes::extra(chunk_sums + F * sums as f64);
+        self.add("knots_sums", sums as f64, chunk_sums / F, bytes);
+        self.knots_finish(sums as f64);
+    }
+
+    /// From sums to gradients of gates, coefficients and experts.
+    fn knots_finish(&mut self, sums: f64) {
+        let (own, parameters, lines) = self.compiled();
+        let a = self.architecture();
+        let [d, c, m, bases] = [a.features, a.experts, a.active, a.bases].map(|size| size as f64);
+        let slot_sums = 2.0 * d * m * own;
+        let expert_lines = 2.0 * D * c * own * bases;
+        let bytes = F * (sums + slot_sums + 2.0 * d * bases + 3.0 * d * m) + D * slot_sums + expert_lines;
+        self.add("knots_gates", d * bases, slot_sums * (2.0 + 2.0 * bases), Bytes::streamed(bytes));
+        let bytes = F * (d * bases + 2.0 * d * m) + D * slot_sums + expert_lines;
+        self.add("knots_parts", c * own * bases, 2.0 * slot_sums * bases, Bytes::streamed(bytes));
+        let bytes = F * 3.0 * parameters + 2.0 * D * c * own * lines + expert_lines;
+        self.add("knots_experts_backward", parameters, 8.0 * own * parameters, Bytes::streamed(bytes));
     }
 
     fn project_weights(&mut self) {
