@@ -24,8 +24,7 @@ pub(super) const ROWS: usize = 64;
 /// Stretches that sums over rows are cut into, at most.
 pub(super) const JOBS: usize = 16;
 /// Columns summed side by side.
-const LANES: usize = 16;
-const HALF: usize = LANES / 2;
+const LANES: usize = 8;
 
 /// Number of a cell that is computed with as `T`.
 trait Cell: Copy + Send + Sync {
@@ -164,13 +163,16 @@ pub fn forward<T: Ops>(
                         }
                     }
                 }
+                let mut products = vec![T::zero(); weights.iter().map(Vec::len).max().unwrap_or(0)];
                 for ((block, weights), ends) in table.blocks().iter().zip(&weights).zip(&ends) {
+                    let products = &mut products[..block.width()];
                     with_cells!(block, cells => {
                         for (at, state) in out.chunks_exact_mut(d).enumerate() {
                             let row = &cells[rows[first + at] as usize * block.width()..][..block.width()];
+                            multiply(products, row, weights);
                             let mut start = 0;
                             for (value, &end) in state[block.features.clone()].iter_mut().zip(ends) {
-                                *value += dot(&row[start..end], &weights[start..end]);
+                                *value += sum(&products[start..end]);
                                 start = end;
                             }
                         }
@@ -354,43 +356,35 @@ fn ends(table: &WalkTable, block: &Block) -> Vec<usize> {
     block.features.clone().map(|k| table.columns(block, k).end).collect()
 }
 
-/// Nine points and any number of hops make a multiple of eight: what is left of sixteen is still a vector.
+/// Cells times weights, side by side: the compiler makes vectors of it, and of nothing more clever (`sum` takes them up by feature).
 #[inline(always)]
-fn dot<T: Real, C: Cell>(cells: &[C], weights: &[T]) -> T {
-    let (blocks, rest) = cells.as_chunks::<LANES>();
-    let (weight_blocks, weight_rest) = weights.as_chunks::<LANES>();
-    let mut lanes = [T::zero(); LANES];
-    for (cells, weights) in blocks.iter().zip(weight_blocks) {
-        for lane in 0..LANES {
-            lanes[lane] += cells[lane].number::<T>() * weights[lane];
-        }
+fn multiply<T: Real, C: Cell>(products: &mut [T], cells: &[C], weights: &[T]) {
+    for ((product, cell), &weight) in products.iter_mut().zip(cells).zip(weights) {
+        *product = cell.number::<T>() * weight;
     }
-    let mut halves: [T; HALF] = std::array::from_fn(|lane| lanes[lane] + lanes[lane + HALF]);
-    let (half, rest) = rest.as_chunks::<HALF>();
-    let (weight_half, weight_rest) = weight_rest.as_chunks::<HALF>();
-    for (cells, weights) in half.iter().zip(weight_half) {
-        for lane in 0..HALF {
-            halves[lane] += cells[lane].number::<T>() * weights[lane];
+}
+
+/// In an order of vectors. Nine points and any number of hops leave no rest.
+#[inline(always)]
+fn sum<T: Real>(values: &[T]) -> T {
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [T::zero(); LANES];
+    for values in blocks {
+        for lane in 0..LANES {
+            lanes[lane] += values[lane];
         }
     }
     let mut sum = T::zero();
-    for (cell, &weight) in rest.iter().zip(weight_rest) {
-        sum += cell.number::<T>() * weight;
+    for &value in rest {
+        sum += value;
     }
-    let [a, b, c, d, e, f, g, h] = halves;
+    let [a, b, c, d, e, f, g, h] = lanes;
     sum + (((a + e) + (c + g)) + ((b + f) + (d + h)))
 }
 
 #[inline(always)]
 fn add_scaled<T: Real, C: Cell>(sums: &mut [T], factor: T, cells: &[C]) {
-    let (blocks, rest) = sums.as_chunks_mut::<HALF>();
-    let (cell_blocks, cell_rest) = cells.as_chunks::<HALF>();
-    for (sums, cells) in blocks.iter_mut().zip(cell_blocks) {
-        for lane in 0..HALF {
-            sums[lane] += factor * cells[lane].number::<T>();
-        }
-    }
-    for (sum, cell) in rest.iter_mut().zip(cell_rest) {
+    for (sum, cell) in sums.iter_mut().zip(cells) {
         *sum += factor * cell.number::<T>();
     }
 }
