@@ -122,7 +122,7 @@ fn run() -> Run {
 fn checkpoints() {
     let run = run();
     let (path, sound) = run.files.iter().find(|(path, _)| path.ends_with("best.safetensors")).unwrap();
-    fuzz("checkpoints", 200, |dice| {
+    fuzz("checkpoints", 300, |dice| {
         let bytes = damaged(dice, sound);
         std::fs::write(path, &bytes).unwrap();
         let _ = judge(bytes.len(), || Checkpoint::read(path).and_then(|_| FittedModel::load(path)));
@@ -134,7 +134,7 @@ fn run_directories() {
     let run = run();
     let root = run.scratch.path("run");
     assert!(run.files.len() >= 7, "{:?}", run.files.iter().map(|(path, _)| path).collect::<Vec<_>>());
-    fuzz("run directories", 60, |dice| {
+    fuzz("run directories", 20, |dice| {
         let (path, sound) = &run.files[dice.below(run.files.len())];
         let bytes = damaged(dice, sound);
         std::fs::write(path, &bytes).unwrap();
@@ -152,7 +152,7 @@ fn run_directories() {
 fn settings() {
     let run = run();
     let (path, sound) = run.files.iter().find(|(path, _)| path.ends_with("config.toml")).unwrap();
-    fuzz("settings", 100, |dice| {
+    fuzz("settings", 10, |dice| {
         let bytes = damaged(dice, sound);
         std::fs::write(path, &bytes).unwrap();
         let read = || saved_layers(&run.scratch.path("run")).and_then(|layers| layers.finish());
@@ -165,7 +165,7 @@ fn stores() {
     let sound = [0, 1, 2].map(inputs::store);
     let scratch = Scratch::new();
     let path = scratch.path("store");
-    fuzz("stores", 20, |dice| {
+    fuzz("stores", 30, |dice| {
         let tree = damaged_tree(dice, &sound[dice.0 as usize % 3]);
         let _ = std::fs::remove_dir_all(&path);
         inputs::write(&path, &tree);
@@ -187,7 +187,7 @@ fn tables_of_walks() {
         .map(|entry| entry.unwrap().path())
         .map(|path| (path.clone(), std::fs::read(path).unwrap()))
         .collect();
-    fuzz("tables of walks", 10, |dice| {
+    fuzz("tables of walks", 20, |dice| {
         let (path, sound) = &files[dice.below(files.len())];
         let bytes = damaged(dice, sound);
         std::fs::write(path, &bytes).unwrap();
@@ -215,7 +215,7 @@ fn formats() {
         (Format::Table, inputs::tables(), Form::Directory),
         (Format::Table, inputs::packed_tables(), Form::Directory),
     ];
-    fuzz("formats", 10, |dice| {
+    fuzz("formats", 20, |dice| {
         let (format, tree, form) = &sound[dice.below(sound.len())];
         let _ = judge_tree(*format, &damaged_tree(dice, tree), *form);
     });
