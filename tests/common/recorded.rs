@@ -44,7 +44,7 @@ impl Driver for Recorded {
         self.host.clear(memory)
     }
     unsafe fn launch(&self, launch: &Launch) -> Result<()> {
-        let blocks = launch.grid.iter().map(|&blocks| u64::from(blocks)).product();
+        let blocks: u64 = launch.grid.iter().map(|&blocks| u64::from(blocks)).product();
         let mut launches = self.launches.lock().unwrap();
         let most = launches.entry(launch.kernel).or_insert(0);
         *most = blocks.max(*most);
