@@ -51,7 +51,12 @@ def report(directory, roofline):
             name = "gemm" if kernel["kernel"].startswith("gemm") else kernel["kernel"]
             launches, reuse, none = rows.get(name, (0, 0.0, 0.0))
             rows[name] = (launches + kernel["launches"], reuse + kernel["ms_perfect_reuse"], none + kernel["ms_no_reuse"])
-    print("## Kernels\n")
+    print("## Epochs\n\n| dataset | epochs | seconds of the last, with validation |\n|---|---|---|")
+    for run in sorted(Path(directory).glob("*-gpu")):
+        for file in run.rglob("metrics.jsonl"):
+            ends = [0.0] + [json.loads(line)["seconds"] for line in file.open()]
+            print(f"| {run.name.removesuffix('-gpu')} | {len(ends) - 1} | {ends[-1] - ends[-2]:.4f} |")
+    print("\n## Kernels\n")
     print("Milliseconds of a launch, each waited for; least: computed for the whole dataset, with every gather from a cache and with")
     print("none from one. Below three times the latter is what we hope for.\n")
     for times in sorted(Path(directory).glob("*.times")):

@@ -28,36 +28,40 @@ struct Bounds {
     allocations: usize,
 }
 
+/// Where a readout starts from zero, gradients are rounding errors that the first step of Adam blows up to whole steps.
+const START: &str = "init.readout_scale=1";
+
 const TRAININGS: [Bounds; 3] = [
     Bounds {
-        training: &["--dataset", "synthetic", "--epochs", "3"],
+        training: &["--dataset", "synthetic", "--epochs", "2"],
         folder: None,
-        kernels: 0,
-        gemms: 0,
-        reads: 0,
-        device_to_host_bytes: 0,
-        host_to_device_bytes: 0,
-        allocations: 0,
+        kernels: 31,
+        gemms: 3,
+        reads: 6,
+        device_to_host_bytes: 106_000,
+        host_to_device_bytes: 221_000,
+        allocations: 16,
     },
+    // An epoch is a step, so that an evaluation is part of it.
     Bounds {
         training: &["--dataset", "cora", "--epochs", "2"],
         folder: Some("Cora"),
-        kernels: 0,
-        gemms: 0,
-        reads: 0,
-        device_to_host_bytes: 0,
-        host_to_device_bytes: 0,
-        allocations: 0,
+        kernels: 51,
+        gemms: 4,
+        reads: 13,
+        device_to_host_bytes: 1_164_000,
+        host_to_device_bytes: 1_381_000,
+        allocations: 21,
     },
     Bounds {
-        training: &["--dataset", "mutag", "--folds", "1", "--epochs", "2"],
+        training: &["--dataset", "mutag", "--epochs", "2"],
         folder: Some("MUTAG"),
-        kernels: 0,
-        gemms: 0,
-        reads: 0,
-        device_to_host_bytes: 0,
-        host_to_device_bytes: 0,
-        allocations: 0,
+        kernels: 25,
+        gemms: 3,
+        reads: 6,
+        device_to_host_bytes: 4_900,
+        host_to_device_bytes: 39_000,
+        allocations: 41,
     },
 ];
 
@@ -72,12 +76,19 @@ struct Asked {
     allocations: usize,
 }
 
-/// The quietest stretch of a log from one step of Adam to the next: a step, without an evaluation where there is one.
+/// The quietest stretch of a log from one step's end to the next: a step, without an evaluation where there is one.
 fn step(log: &str) -> Asked {
     let mut steps = vec![Asked::default()];
+    let mut ended = false;
     for line in log.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let bytes = || words[2].parse::<usize>().unwrap();
+        let is_adam = words[1] == "launch" && words[2] == "adam";
+        // A step ends with Adam, of each group of parameters.
+        if ended && !is_adam && words[1] != "module:" {
+            steps.push(Asked::default());
+        }
+        ended = is_adam;
         let asked = steps.last_mut().unwrap();
         match words[1] {
             "launch" => asked.kernels += 1,
@@ -90,14 +101,11 @@ fn step(log: &str) -> Asked {
             "alloc" | "allocasync" => asked.allocations += 1,
             _ => {}
         }
-        if words[1] == "launch" && words[2] == "adam" {
-            steps.push(Asked::default());
-        }
     }
     // Before the first step everything is made; behind the last there is no step.
     let count = steps.len();
     assert!(count >= 3, "{count} stretches");
-    steps.drain(1..count - 1).min_by_key(|asked| asked.kernels).unwrap()
+    steps.drain(1..count - 1).min_by_key(|asked| (asked.kernels, asked.host_to_device_bytes)).unwrap()
 }
 
 #[test]
@@ -108,19 +116,16 @@ fn a_step_asks_for_no_more_than_its_bounds() {
         if bounds.folder.is_some_and(|folder| !scratch.copy_data(folder)) {
             continue;
         }
-        let expected = outcome(&scratch, None, bounds.training);
+        let expected = losses(&scratch, None, bounds.training);
         for form in emulator.kernels() {
             let log = emulator.scratch("log");
             let _ = std::fs::remove_file(&log);
-            let found = outcome(&scratch, Some((&emulator, form, &log)), bounds.training);
-            for (split, score) in [("valid", "nll"), ("test", "nll")] {
-                let of = |outcome: &Value| outcome[split][score]["mean"].as_f64();
-                if let (Some(found), Some(expected)) = (of(&found), of(&expected)) {
-                    let training = bounds.training;
-                    assert!((found - expected).abs() < TOLERANCE, "{training:?} {form:?}: {split} {found} {expected}");
-                }
+            let found = losses(&scratch, Some((&emulator, form, &log)), bounds.training);
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                let training = bounds.training;
+                assert!((found - expected).abs() < TOLERANCE, "{training:?} {form:?}: {found}, expected {expected}");
             }
-            assert!(found["test"]["nll"]["mean"].is_f64(), "{found}");
             let asked = step(&std::fs::read_to_string(&log).unwrap());
             println!("{:?} {form:?}: {asked:?}", bounds.training);
             let numbers = [
@@ -150,8 +155,7 @@ fn a_gpu_with_less_shared_memory_trains() {
     if emulator.kernels()[0] != Form::Source || !scratch.copy_data("MUTAG") {
         return;
     }
-    let arguments =
-        ["--dataset", "mutag", "--folds", "1", "--epochs", "1", "--device", "cuda", "--json", "--data-dir", "data"];
+    let arguments = ["--dataset", "mutag", "--epochs", "1", "--device", "cuda", "--json", "--data-dir", "data"];
     let run = |capability: &str, shared: &str| {
         let mut command = emulator.command(Path::new(env!("CARGO_BIN_EXE_harmonia-train")), Form::Source);
         command.args(arguments).args(["--out", capability]).current_dir(scratch.path("."));
@@ -165,8 +169,8 @@ fn a_gpu_with_less_shared_memory_trains() {
     assert!(!older.status.success() && message.contains("need 7.5 (Turing) or newer"), "{message}");
 }
 
-/// What a training prints; on the CPU, or on an emulated GPU with a log.
-fn outcome(scratch: &Scratch, gpu: Option<(&Emulator, Form, &Path)>, training: &[&str]) -> Value {
+/// Losses in training and validation of all epochs; on the CPU, or on an emulated GPU with a log.
+fn losses(scratch: &Scratch, gpu: Option<(&Emulator, Form, &Path)>, training: &[&str]) -> Vec<f64> {
     let program = Path::new(env!("CARGO_BIN_EXE_harmonia-train"));
     let (mut command, device) = match gpu {
         None => (std::process::Command::new(program), "cpu"),
@@ -177,7 +181,12 @@ fn outcome(scratch: &Scratch, gpu: Option<(&Emulator, Form, &Path)>, training: &
         }
     };
     let out = format!("{device}-{}", gpu.map_or(String::new(), |(_, form, _)| format!("{form:?}")));
-    command.args(training).args(["--device", device, "--json", "--data-dir", "data", "--out", &out]);
-    let output = command.current_dir(scratch.path(".")).output().unwrap();
-    serde_json::from_str(&stdout_of(&output, training)).unwrap()
+    command.args(training).args(["--device", device, "--set", START, "--data-dir", "data", "--out", &out]);
+    stdout_of(&command.current_dir(scratch.path(".")).output().unwrap(), training);
+    let epochs = std::fs::read_to_string(scratch.path(&out).join("metrics.jsonl")).unwrap();
+    let epoch = |line: &str| -> [f64; 2] {
+        let epoch: Value = serde_json::from_str(line).unwrap();
+        [&epoch["train_loss"], &epoch["validation"]["nll"]].map(|loss| loss.as_f64().unwrap())
+    };
+    epochs.lines().flat_map(epoch).collect()
 }

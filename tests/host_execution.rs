@@ -110,7 +110,7 @@ fn launches_a_gpu_would_refuse_are_refused() {
     assert!(refused("places", [1 << 31, 1, 1], [1, 1, 1], 0).contains("blocks"));
     assert!(refused("places", [1, 65536, 1], [1, 1, 1], 0).contains("blocks"));
     assert!(refused("places", [1, 1, 65536], [1, 1, 1], 0).contains("blocks"));
-    assert!(refused("places", [1, 1, 1], [1, 1, 1], 99 * 1024 + 1).contains("101376 bytes"));
+    assert!(refused("places", [1, 1, 1], [1, 1, 1], 99 * 1024 + 1).contains("at most 101376"));
 }
 
 #[test]
