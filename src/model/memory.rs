@@ -9,7 +9,7 @@ use crate::plan::{BatchSizes, Plan, Space};
 use crate::tabulate::TablePlan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::{Neighbourhood, Transition};
+use harmonia_graph::graph::{Neighbourhood, Split, Transition};
 use harmonia_graph::memory;
 use harmonia_graph::units::bytes;
 use harmonia_graph::walk_table::BLOCK_HATS;
@@ -93,6 +93,10 @@ impl MemoryPlan {
             ("logits and gradient", 2 * batch.rows * a.outputs * float),
             ("labels", batch.rows * targets * float),
         ]);
+        // Gathered where they are computed, with the numbers of their rows; and those of the rows that have targets.
+        let Split { train, valid, test } = &dataset.split;
+        let scored = [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0);
+        on_device.push(("logits that are scored", (scored * (a.outputs + 1) + train.len()) * float));
         if device.copies() {
             let features = if plan.sparse { sparse_bytes(&batch, a.features) } else { matrix };
             on_device.insert(0, ("features, copied", features));

@@ -94,7 +94,7 @@ impl Sizes {
         self.experts * self.room * self.widest
     }
 
-    /// Bytes of all that stays, and of what the larger of compiling and finishing takes beside it.
+    /// Bytes of all that stays, for training and for validation, and of what the larger of compiling and finishing takes beside it.
     fn bytes(&self) -> usize {
         let levels = self.experts * self.units * self.room;
         let stays = 8 * (2 * self.experts * self.lines() + 2 * levels)
@@ -104,7 +104,7 @@ impl Sizes {
             self.work() * (16 + 4 + 12) + 4 * self.experts * 7 * self.room + 4 * self.features * self.stride;
         let parts = self.stretches as usize * self.experts * 2 * self.lines();
         let finishing = 8 * (2 * self.slots * self.room + parts + 4 * self.work());
-        stays + compiling.max(finishing)
+        2 * stays + compiling.max(finishing)
     }
 }
 
