@@ -7,8 +7,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds="${1:-3600}"
-RANDOM="${2:-$(($(date +%s) % 32768))}"
-echo "soaking for $seconds s from seed $RANDOM"
+seed="${2:-$(($(date +%s) % 32768))}"
+RANDOM="$seed"
+echo "soaking for $seconds s from seed $seed"
 if [ -z "${BIN:-}" ]; then
     HARMONIA_CUDA="${HARMONIA_CUDA:-off}" cargo build --release --bins
     BIN="${CARGO_TARGET_DIR:-target}/release"
