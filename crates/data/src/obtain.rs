@@ -277,7 +277,8 @@ fn writable_place(entry: &Entry, directory: &Path, raw: &Raw) -> Result<PathBuf>
     let places = places(entry, directory, Some(raw));
     let writable = |place: &&PathBuf| {
         let folder = place.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).is_ok() && files::check_writable(place).is_ok()
+        // Not the store itself, which may be there: its lock, which is a file.
+        std::fs::create_dir_all(folder).is_ok() && files::check_writable(&place.with_extension("lock")).is_ok()
     };
     places.iter().find(writable).cloned().ok_or_else(|| {
         Error::file(directory, "cannot be written, nor can the user's cache directory: set data.dir = DIR")
