@@ -387,20 +387,22 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// Steps are asked for one ahead of what is known of them, and the scores of the epoch, where they are wanted, before the
     /// last step is known: the device has always something to do.
     fn train_epoch(&mut self, learning_rate: f64, scored: bool) -> Result<(f64, Option<EpochScores>)> {
-        let whole = self.config.train.batch_size == 0;
-        let batches = self.epoch_batches(self.progress.epoch);
+        let (whole, train) = (self.config.train.batch_size == 0, &self.dataset().split.train);
+        let batches = if whole { Vec::new() } else { self.epoch_batches(self.progress.epoch) };
+        let count = if whole { 1 } else { batches.len() };
+        let units = |step: usize| if whole { train } else { &batches[step] };
         let (mut total, mut asked, mut known, mut scores) = (0.0, 0, 0, None);
-        while known < batches.len() {
-            while asked < batches.len().min(known + STEPS_AHEAD) {
-                self.step(&batches[asked], batches.len(), learning_rate)?;
+        while known < count {
+            while asked < count.min(known + STEPS_AHEAD) {
+                self.step(units(asked), count, learning_rate)?;
                 asked += 1;
             }
-            if scored && known + 1 == batches.len() {
+            if scored && known + 1 == count {
                 scores = Some(self.score_epoch()?);
             }
             match self.settle(asked - known)? {
                 Some(loss) if whole => return Ok((loss, scores)),
-                Some(loss) => total += loss * batches[known].len() as f64,
+                Some(loss) => total += loss * units(known).len() as f64,
                 None => {
                     asked = known;
                     continue;
@@ -408,7 +410,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             }
             known += 1;
         }
-        Ok((total / self.dataset().split.train.len() as f64, scores))
+        Ok((total / train.len() as f64, scores))
     }
 
     /// What became of the oldest of so many steps under way: its loss; none where tables of pieces were too small for it. They
