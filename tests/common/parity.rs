@@ -6,7 +6,7 @@
 use super::assert_close;
 use super::problems::{Problem, Recipe};
 use harmonia::architecture::Layout;
-use harmonia::batch::Batches;
+use harmonia::batch::{Batch, Batches};
 use harmonia::config::DropoutPlace;
 use harmonia::config::Monb;
 use harmonia::dataset::Values;
@@ -93,6 +93,7 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
             self.propagation(&problem, scored, &hop_weights, states);
         }
         self.readout_and_loss(&problem, &parameters);
+        self.other_targets_and_rows(&problem);
         for (bits, points, dropped, walks) in [
             (CellBits::Eight, 5, 0.0, 0),
             (CellBits::Sixteen, 5, 0.3, 2),
@@ -226,6 +227,34 @@ impl<D: Device<Real = f32>> Parity<'_, D> {
         oracle.readout_backward(g, s, &d_logits.1, &parameters.1, &inputs.1, layout).unwrap();
         self.same("readout_backward", &gradient.0, &gradient.1, TOLERANCE);
         self.same_matrix("d_state", &state.0, &state.1, TOLERANCE);
+    }
+
+    /// Other targets on the same nodes: the loss of a third of them, and some rows of what it leaves, read one by one.
+    fn other_targets_and_rows(&self, problem: &Problem) {
+        let (device, oracle, plan) = (self.device, &self.oracle, Plan::DIRECT);
+        let (outputs, whole) = (problem.layout.architecture.outputs, problem.batch(plan));
+        let mut inputs = (device.inputs(&whole, plan).unwrap(), oracle.inputs(&whole, plan).unwrap());
+        let units: Vec<_> = whole.units.iter().copied().step_by(3).collect();
+        let objective = problem.objective();
+        let targets = objective.targets(&problem.dataset.labels, whole.rows(), &units, None);
+        let other = Batch { targets, units, ..whole };
+        device.retarget(&mut inputs.0, &other).unwrap();
+        oracle.retarget(&mut inputs.1, &other).unwrap();
+        let logits = self.random(other.rows() * outputs);
+        let mut d_logits = self.random(other.rows() * outputs);
+        let mut verdict = (device.verdict().unwrap(), oracle.verdict().unwrap());
+        device.loss(&mut verdict.0, &mut d_logits.0, &logits.0, &inputs.0).unwrap();
+        oracle.loss(&mut verdict.1, &mut d_logits.1, &logits.1, &inputs.1).unwrap();
+        self.same("d_logits of other targets", &d_logits.0, &d_logits.1, TOLERANCE);
+        let rows: Vec<u32> = (0..other.rows() as u32).rev().step_by(2).collect();
+        let mut reader = device.row_reader(&rows, outputs).unwrap();
+        device.send_rows(&mut reader, &d_logits.0).unwrap();
+        let mut read = Vec::new();
+        device.receive_rows(&mut read, &mut reader).unwrap();
+        let all = device.download(&d_logits.0).unwrap();
+        let expected: Vec<f32> =
+            rows.iter().flat_map(|&row| &all[row as usize * outputs..][..outputs]).copied().collect();
+        assert_eq!(read, expected, "{:?}", self.recipe);
     }
 
     /// States from a table of walks, corrected by sampled ones, and back, and masks that leave the points of its grid alone.
