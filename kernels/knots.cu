@@ -1,7 +1,7 @@
 // Mixture of Neural Bases by pieces: every response is a line on each piece, found by counting thresholds.
 //
 // Forward   p = number of thresholds below x, F[i,k] = slope[k,p] x + intercept[k,p]
-// Backward  G1[k,p] = sum of g x, G0[k,p] = sum of g over the points in p; compile.cu turns them into gradients
+// Backward  G1[k,p] = sum of g x, G0[k,p] = sum of g over the points in p; differentiate.cu turns them into gradients
 // Sparse X  points of a feature are its non-zeros and, once for all the others, zero: f(0), f(x) - f(0); what the non-zeros
 //           leave of the column's sum of g belongs to the piece of zero.
 // Shapes    X, F, dF n x d, or d + nnz where X is sparse; thresholds d x most; lines d x stride x 2; sums stride x 2 x d, of
@@ -48,7 +48,7 @@ __device__ __forceinline__ Thresholds shared_thresholds(float* shared, const Kno
     return {shared + threadIdx.x, LANES, (count + 1) / 2};
 }
 
-// Block 32 x 8; grid: tiles of features, blocks of rows. Shared memory: thresholds, then lines, of 32 lanes.
+// Block 32 x 8, or 32 x 16; grid: tiles of features, blocks of rows. Shared memory: thresholds, then lines, of 32 lanes.
 KERNEL(knots_forward, KnotsForward) {
     DYNAMIC_SHARED(float, shared);
     const Knots& knots = args.knots;

@@ -1363,3 +1363,88 @@ const _: () = {
     ["Size of Adam"][::core::mem::size_of::<Adam>() - 96usize];
     ["Alignment of Adam"][::core::mem::align_of::<Adam>() - 8usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectGraphs {
+    pub offsets: [*mut u64; 3usize],
+    pub row_ptr: [*const u64; 3usize],
+    pub graphs: *const u32,
+    pub graph_ptr: *const u64,
+    pub count: u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Selected {
+    pub graphs: *const u32,
+    pub graph_ptr: *const u64,
+    pub all_graph_ptr: *const u64,
+    pub nodes: u64,
+    pub count: u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectNodes {
+    pub sources: *mut u32,
+    pub graph_of: *mut u32,
+    pub batch: Selected,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectEntries {
+    pub row_ptr: *mut u64,
+    pub col_idx: *mut u32,
+    pub weights: *mut f32,
+    pub offsets: *const u64,
+    pub sources: *const u32,
+    pub graph_of: *const u32,
+    pub all_row_ptr: *const u64,
+    pub all_col_idx: *const u32,
+    pub all_weights: *const f32,
+    pub entries: u64,
+    pub batch: Selected,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectColumns {
+    pub firsts: *mut u32,
+    pub places: *mut u32,
+    pub column_ptr: *mut u64,
+    pub segment_begin: *mut u64,
+    pub segment_end: *mut u64,
+    pub segment_column: *mut u32,
+    pub first_segment: *mut u32,
+    pub all_column_ptr: *const u64,
+    pub all_rows: *const u32,
+    pub features: u32,
+    pub segments: u32,
+    pub batch: Selected,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectNonzeros {
+    pub row_ptr: *mut u64,
+    pub col_idx: *mut u32,
+    pub places: *mut u32,
+    pub rows: *mut u32,
+    pub values: *mut f32,
+    pub offsets: *const u64,
+    pub sources: *const u32,
+    pub graph_of: *const u32,
+    pub firsts: *const u32,
+    pub starts: *const u32,
+    pub all_row_ptr: *const u64,
+    pub all_col_idx: *const u32,
+    pub all_places: *const u32,
+    pub all_rows: *const u32,
+    pub all_values: *const f32,
+    pub nonzeros: u64,
+    pub batch: Selected,
+}
+pub const HARMONIA_SELECT_THREADS: u32 = 256;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Keep {
+    pub kept: *mut f32,
+    pub values: *const f32,
+    pub length: u64,
+}
