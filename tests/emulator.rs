@@ -50,18 +50,18 @@ const TRAININGS: [Bounds; 3] = [
     Bounds {
         training: &["--dataset", "cora", "--epochs", "4"],
         folder: Some("Cora"),
-        kernels: 60,
+        kernels: 59,
         gemms: 4,
         waits: 0,
-        copies: 6,
-        device_to_host_bytes: 15_000,
-        host_to_device_bytes: 2_400,
+        copies: 5,
+        device_to_host_bytes: 14_100,
+        host_to_device_bytes: 0,
         allocations: 0,
     },
     Bounds {
         training: &["--dataset", "mutag", "--epochs", "2"],
         folder: Some("MUTAG"),
-        kernels: 35,
+        kernels: 36,
         gemms: 3,
         waits: 0,
         copies: 1,
@@ -99,6 +99,8 @@ fn step(log: &str) -> Asked {
         ended = is_adam;
         let asked = steps.last_mut().unwrap();
         match words[1] {
+            // Some epochs are the best so far.
+            "launch" if words[2] == "keep" => {}
             "launch" => asked.kernels += 1,
             "gemm" => asked.gemms += 1,
             "d2h" => {

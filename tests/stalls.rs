@@ -168,9 +168,11 @@ fn batches_of_graphs_are_told_by_their_numbers() {
             for propagate in [Propagate::Classes, Propagate::Features] {
                 config.engine.propagate = propagate;
                 let values = if sparse { Values::Few(3) } else { Values::Continuous };
-                let recipe = Recipe { seed: 4, nodes: 600, graphs: 60, features: 20, level, values, ..Recipe::default() };
+                let recipe =
+                    Recipe { seed: 4, nodes: 600, graphs: 60, features: 20, level, values, ..Recipe::default() };
                 let dataset = recipe.problem().dataset;
-                let features = if sparse { Arc::new(as_sparse(&dataset.features)) } else { Arc::clone(&dataset.features) };
+                let features =
+                    if sparse { Arc::new(as_sparse(&dataset.features)) } else { Arc::clone(&dataset.features) };
                 let units = |graphs: std::ops::Range<usize>| -> Vec<u32> {
                     let held = |unit: &u32| graphs.contains(&dataset.graph_of(*unit as usize));
                     (0..dataset.units() as u32).filter(held).collect()
