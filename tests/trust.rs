@@ -477,7 +477,11 @@ fn fifty_overwritten_ids_of_a_large_store_end_in_an_error_that_names_the_file() 
         // Nothing is believed of it any more: the next start finds it while opening.
         assert!(!note.exists(), "{device}");
     }
-    for command in [&["diagnose", "store", "--quick"][..], &["explain", "run", "--node", "3"], &["predict", "run"]] {
+    for command in [
+        &["diagnose", "store", "--quick"][..],
+        &["explain", "run", "--node", "3"],
+        &["predict", "run", "--out", "p.csv"],
+    ] {
         std::fs::write(&note, &blind).unwrap();
         let output = scratch.run("harmonia", command);
         let said = message(&output);
