@@ -42,8 +42,14 @@ fn asked(variable: &str, otherwise: u64) -> u64 {
 }
 
 /// Runs `per_mille` thousandths of all inputs through a target.
-fn fuzz(target: &str, per_mille: u64, mut read: impl FnMut(&mut Dice)) {
+fn fuzz(target: &str, per_mille: u64, read: impl FnMut(&mut Dice) + Send) {
     let _turn = turn();
+    // On a thread of the pool: what readers do in parallel then begins at once, not when another thread has woken up, which
+    // takes seconds for a process of low priority on a busy machine.
+    rayon::scope(|_| fuzz_here(target, per_mille, read));
+}
+
+fn fuzz_here(target: &str, per_mille: u64, mut read: impl FnMut(&mut Dice)) {
     let (inputs, seed) = (asked("HARMONIA_FUZZ_INPUTS", INPUTS) * per_mille / 1000, asked("HARMONIA_FUZZ_SEED", 0));
     let name = target.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let start = Instant::now();

@@ -535,7 +535,8 @@ fn every_promise_names_a_test_that_exists() {
     let mut all = String::new();
     ["tests", "src", "crates"].iter().for_each(|folder| sources(&root.join(folder), &mut all));
     let text = std::fs::read_to_string(root.join("docs/reliability.md")).unwrap();
-    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let promises = text.split("\n## ").next().unwrap();
+    let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() > 15);
     for row in rows {
         let tests = row.trim_end_matches('|').rsplit('|').next().unwrap();
