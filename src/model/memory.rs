@@ -58,13 +58,12 @@ impl MemoryPlan {
             ("features", dataset.features.bytes()),
             ("graph", dataset.graph.adjacency().bytes()),
             ("walk", walk(dataset.graph.nodes(), dataset.graph.adjacency().entries())),
-            ("best parameters", layout.len() * float),
         ];
         let targets = Objective::of(&dataset.labels).width(a.outputs);
         let states = config.engine.states.bytes();
         let mut on_device = vec![
             ("parameters", layout.len() * float),
-            ("best parameters, scored", layout.len() * float),
+            ("best parameters, kept and scored", 2 * layout.len() * float),
             ("gradient", layout.len() * float),
             ("optimizer moments", 2 * layout.len() * float),
             ("routing", 4 * a.features * a.active * float),
@@ -98,17 +97,27 @@ impl MemoryPlan {
         let scored = [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0);
         on_device.push(("logits that are scored", (scored * (a.outputs + 1) + train.len()) * float));
         if device.copies() {
-            let features = if plan.sparse { sparse_bytes(&batch, a.features) } else { matrix };
-            on_device.insert(0, ("features, copied", features));
-            on_device.insert(
-                1,
-                if dataset.level == Level::Graph && plan.space == Space::Classes {
-                    // One weight per hop, and the graph it counts in.
-                    ("node weights, copied", batch.nodes * (a.hops + 1) * float)
-                } else {
-                    ("walk, copied", walk(batch.nodes, batch.entries))
-                },
-            );
+            let features = |sizes: &BatchSizes| match plan.sparse {
+                true => sparse_bytes(sizes, a.features),
+                false => sizes.nodes * a.features * float,
+            };
+            let weighted = dataset.level == Level::Graph && plan.space == Space::Classes;
+            let reach = |sizes: &BatchSizes| match weighted {
+                // One weight per hop, and the graph it counts in.
+                true => sizes.nodes * (a.hops + 1) * float,
+                false => walk(sizes.nodes, sizes.entries),
+            };
+            on_device.insert(0, ("features, copied", features(&batch)));
+            on_device.insert(1, (if weighted { "node weights, copied" } else { "walk, copied" }, reach(&batch)));
+            if config.train.batch_size > 0 && dataset.graphs() > 1 {
+                let all = BatchSizes::all(dataset);
+                let labels = all.rows * (targets + 1) * float + 8 * (dataset.graphs() + 1);
+                // Numbers of nodes and graphs while a batch is put together; of sparse features two for each column and graph.
+                let numbers = 8 * all.nodes + 32 * (dataset.graphs() + 1);
+                let columns = if plan.sparse { 8 * a.features * config.train.batch_size } else { 0 };
+                let bytes = features(&all) + reach(&all) + labels + numbers + columns;
+                on_device.push(("all graphs, where batches are put together", bytes));
+            }
             if !plan.sparse && !matches!(dataset.features.values(), Values::Dense(_)) {
                 host.push(("features, widened to copy", matrix));
             }

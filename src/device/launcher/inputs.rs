@@ -28,8 +28,8 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) outputs: usize,
     /// See [`Batch::targets`]; words that the kernel of the loss reads as its own type.
     pub(super) targets: Buffer<V, u32>,
-    /// Rows of the logits that have one.
-    target_rows: Buffer<V, u32>,
+    /// Rows of the logits that have one; none where the device put the batch together.
+    pub(super) target_rows: Option<Buffer<V, u32>>,
     /// Units the loss is a mean over.
     pub(super) units: usize,
 }
@@ -56,9 +56,9 @@ pub(super) enum DeviceReach<V: Driver> {
 pub(super) struct DeviceWalk<V: Driver> {
     /// 1 / degree of each node.
     pub(super) inverse_degree: Buffer<V, f32>,
-    matrix: DeviceCsr<V>,
+    pub(super) matrix: DeviceCsr<V>,
     /// `None` where the matrix is symmetric.
-    transposed: Option<DeviceCsr<V>>,
+    pub(super) transposed: Option<DeviceCsr<V>>,
 }
 
 /// What nodes count for in the logits of their graphs.
@@ -150,7 +150,7 @@ impl<V: Driver> DeviceInputs<V> {
             objective: batch.objective,
             outputs: batch.outputs,
             targets: launcher.copy(batch.targets.words())?,
-            target_rows: launcher.copy(&target_rows(batch))?,
+            target_rows: Some(launcher.copy(&target_rows(batch))?),
             units: batch.units.len(),
         })
     }
@@ -163,9 +163,13 @@ impl<V: Driver> DeviceInputs<V> {
         }
         let width = words.len() / batch.rows().max(1);
         let own: Vec<u32> = rows.iter().flat_map(|&row| &words[row as usize * width..][..width]).copied().collect();
-        launcher.set_targets(&mut self.targets, &self.target_rows, None, width)?;
-        self.target_rows = launcher.copy(&rows)?;
-        launcher.set_targets(&mut self.targets, &self.target_rows, Some(&launcher.copy(&own)?), width)?;
+        let Some(before) = self.target_rows.take() else {
+            return Err(Error::Device("the targets of graphs that were put together on the device are theirs".into()));
+        };
+        launcher.set_targets(&mut self.targets, &before, None, width)?;
+        let rows = launcher.copy(&rows)?;
+        launcher.set_targets(&mut self.targets, &rows, Some(&launcher.copy(&own)?), width)?;
+        self.target_rows = Some(rows);
         self.units = batch.units.len();
         Ok(())
     }
