@@ -251,6 +251,8 @@ impl<V: Driver> DeviceWeights<V> {
 
 impl<V: Driver> DeviceCsr<V> {
     fn new(launcher: &Launcher<V>, csr: &Csr) -> Result<Self> {
+        // Kernels take ids as addresses.
+        csr.check_range()?;
         Ok(DeviceCsr {
             row_ptr: launcher.copy(&csr.row_ptr)?,
             col_idx: launcher.copy(&csr.col_idx)?,
