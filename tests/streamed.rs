@@ -230,7 +230,7 @@ fn panels_come_beside_the_work_on_an_emulated_gpu() {
     std::fs::create_dir_all(&beside).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator/streams.cpp");
     let mut compiler = Command::new("g++");
-    compiler.args(["-std=c++20", "-O2", "-shared", "-fPIC", "-o"]).arg(beside.join("libcuda.so"));
+    compiler.args(["-std=c++20", "-O2", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o"]).arg(beside.join("libcuda.so"));
     compiler.arg(format!("-DEMULATOR=\"{}\"", libraries.join("libcuda.so").display()));
     assert!(compiler.arg(source).arg(libraries.join("libcuda.so")).arg("-ldl").status().unwrap().success());
     let form = emulator.kernels()[0];
