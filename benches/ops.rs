@@ -283,6 +283,35 @@ fn scopes(criterion: &mut Criterion) {
 }
 
 /// Direct and compiled experts, in both spaces; with sparse features also without their zeros.
+/// What it costs to hold ids against the number of nodes when a device takes a graph, beside one hop of one and of 16
+/// features over it: a step has two such hops for each walk length, of all features.
+fn ids(criterion: &mut Criterion) {
+    let nodes = 400_000;
+    let mut rng = Stream::new(2, Purpose::SyntheticGraph, 0).rng();
+    let edges: Vec<(u32, u32)> =
+        (0..nodes * DEGREE / 2).map(|_| (rng.below(nodes) as u32, rng.below(nodes) as u32)).collect();
+    let graph = Graph::from_edges(nodes, &edges, None, Direction::Undirected).unwrap();
+    let mut group = criterion.benchmark_group("ids");
+    group.sample_size(10).throughput(Throughput::Elements(graph.directed_edges() as u64));
+    group.bench_function("in range", |bencher| bencher.iter(|| graph.adjacency().check_range().unwrap()));
+    let (labels, device) = (vec![0; nodes], Cpu::<f32>::new());
+    for features in [1, 16] {
+        let values = (0..nodes * features).map(|at| (at % 7) as f32).collect();
+        let (features, labels) =
+            (Features::new(nodes, features, values).unwrap(), Labels::Classes { ids: labels.clone(), classes: 2 });
+        let split = Split { train: vec![0], valid: vec![1], test: vec![2] };
+        let dataset = Dataset::nodes("ids", graph.clone(), features, labels, split).unwrap();
+        let inputs = device.inputs(&batch(&dataset), Plan::DIRECT).unwrap();
+        let cols = dataset.features.cols;
+        let (responses, mut state) = (device.matrix(nodes, cols).unwrap(), device.matrix(nodes, cols).unwrap());
+        let theta = device.upload(&vec![0.5; 2 * cols]).unwrap();
+        group.bench_function(format!("a hop of {cols} features"), |bencher| {
+            bencher.iter(|| device.propagate_forward(&mut state, &responses, &theta, &inputs, None).unwrap());
+        });
+    }
+    group.finish();
+}
+
 fn all_plans(sparse: bool) -> Vec<Plan> {
     let mut plans = Vec::new();
     for monb in [Monb::Direct, Monb::Knots] {
@@ -305,5 +334,5 @@ fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(Op) -> b
     step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64
 }
 
-criterion_group!(benches, ops, plans, gathers, scopes);
+criterion_group!(benches, ops, plans, gathers, scopes, ids);
 criterion_main!(benches);

@@ -22,7 +22,8 @@ enum {
     HARMONIA_LONG_ROW = 1024,      /* neighbours beyond which a row of the walk is cut into segments */
     HARMONIA_ROW_THREADS = 256,    /* threads of a block of the kernels that walk over rows */
     HARMONIA_SUM_COLUMNS = 32,     /* columns of a block of `column_sums` */
-    HARMONIA_SUM_SLICES = 8        /* slices of rows it adds up in parallel */
+    HARMONIA_SUM_SLICES = 8,       /* slices of rows it adds up in parallel */
+    HARMONIA_SELECT_THREADS = 256  /* threads of a block that adds up sizes of graphs */
 };
 
 /* Values of Dropout.place. */
@@ -560,6 +561,78 @@ typedef struct Retarget {
     uint32_t width;
 } Retarget;
 
+/* select.cu. Of the dataset: "all"; the rest is of the batch. */
+typedef struct SelectGraphs {
+    uint64_t* offsets[3];       /* B + 1: nodes, entries of the walk, non-zeros of X before each graph; null: nobody asks */
+    const uint64_t* row_ptr[3]; /* of all rows; null: rows themselves are counted */
+    const uint32_t* graphs;     /* B: which */
+    const uint64_t* graph_ptr;  /* first node of all graphs, and the end */
+    uint32_t count;             /* B */
+} SelectGraphs;
+
+typedef struct Selected {
+    const uint32_t* graphs;        /* B: which */
+    const uint64_t* graph_ptr;     /* B + 1 */
+    const uint64_t* all_graph_ptr;
+    uint64_t nodes;
+    uint32_t count;                /* B */
+} Selected;
+
+typedef struct SelectNodes {
+    uint32_t* sources;  /* n: node of the dataset */
+    uint32_t* graph_of; /* n: graph of the batch */
+    Selected batch;
+} SelectNodes;
+
+typedef struct SelectEntries {
+    uint64_t* row_ptr;           /* n + 1 */
+    uint32_t* col_idx;           /* entries */
+    float* weights;              /* entries; null: all 1 */
+    const uint64_t* offsets;     /* B + 1: first entry of each graph */
+    const uint32_t* sources;     /* n */
+    const uint32_t* graph_of;    /* n */
+    const uint64_t* all_row_ptr;
+    const uint32_t* all_col_idx;
+    const float* all_weights;
+    uint64_t entries;
+    Selected batch;
+} SelectEntries;
+
+typedef struct SelectColumns {
+    uint32_t* firsts;               /* d x B: first place of a column's non-zeros of a graph in the dataset */
+    uint32_t* places;               /* d x B: how many they are; select_segments: first place in the batch */
+    uint64_t* column_ptr;           /* d + 1 */
+    uint64_t* segment_begin;        /* as in SparseColumns */
+    uint64_t* segment_end;
+    uint32_t* segment_column;
+    uint32_t* first_segment;        /* d + 1 */
+    const uint64_t* all_column_ptr; /* d + 1 */
+    const uint32_t* all_rows;
+    uint32_t features;
+    uint32_t segments;              /* that there is room for */
+    Selected batch;
+} SelectColumns;
+
+typedef struct SelectNonzeros {
+    uint64_t* row_ptr;          /* n + 1 */
+    uint32_t* col_idx;          /* non-zeros */
+    uint32_t* places;           /* non-zeros */
+    uint32_t* rows;             /* non-zeros, by place */
+    float* values;              /* non-zeros, by place */
+    const uint64_t* offsets;    /* B + 1: first non-zero of each graph */
+    const uint32_t* sources;    /* n */
+    const uint32_t* graph_of;   /* n */
+    const uint32_t* firsts;     /* d x B */
+    const uint32_t* starts;     /* d x B: first place in the batch */
+    const uint64_t* all_row_ptr;
+    const uint32_t* all_col_idx;
+    const uint32_t* all_places;
+    const uint32_t* all_rows;   /* by place */
+    const float* all_values;    /* by place */
+    uint64_t nonzeros;
+    Selected batch;
+} SelectNonzeros;
+
 /* table.cu: columns are (feature, hop, hat), features in order; those of a block of features stand in an array of their own. */
 typedef struct TableWeights {
     float* weights;              /* columns: what a cell counts */
@@ -728,5 +801,11 @@ typedef struct Adam {
     float added_decay;   /* Adam: times the parameter, added to the gradient */
     float shrink;        /* AdamW: factor on the parameter */
 } Adam;
+
+typedef struct Keep {
+    float* kept;
+    const float* values;
+    uint64_t length;
+} Keep;
 
 #endif

@@ -1,6 +1,7 @@
 // Every kernel in one translation unit: one module for the GPU, one object for the host.
 #include "adam.cu"
 #include "compile.cu"
+#include "differentiate.cu"
 #include "hop_weights.cu"
 #include "knots.cu"
 #include "loss.cu"
@@ -11,6 +12,7 @@
 #include "readout.cu"
 #include "reduce.cu"
 #include "route.cu"
+#include "select.cu"
 #include "table.cu"
 #include "table_walks.cu"
 #include "walk.cu"

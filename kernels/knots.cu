@@ -1,7 +1,7 @@
 // Mixture of Neural Bases by pieces: every response is a line on each piece, found by counting thresholds.
 //
 // Forward   p = number of thresholds below x, F[i,k] = slope[k,p] x + intercept[k,p]
-// Backward  G1[k,p] = sum of g x, G0[k,p] = sum of g over the points in p; compile.cu turns them into gradients
+// Backward  G1[k,p] = sum of g x, G0[k,p] = sum of g over the points in p; differentiate.cu turns them into gradients
 // Sparse X  points of a feature are its non-zeros and, once for all the others, zero: f(0), f(x) - f(0); what the non-zeros
 //           leave of the column's sum of g belongs to the piece of zero.
 // Shapes    X, F, dF n x d, or d + nnz where X is sparse; thresholds d x most; lines d x stride x 2; sums stride x 2 x d, of
@@ -48,7 +48,61 @@ __device__ __forceinline__ Thresholds shared_thresholds(float* shared, const Kno
     return {shared + threadIdx.x, LANES, (count + 1) / 2};
 }
 
-// Block 32 x 8; grid: tiles of features, blocks of rows. Shared memory: thresholds, then lines, of 32 lanes.
+// Rows that a lane has under way at once; backward, twice as many loads.
+constexpr int AHEAD = 8;
+
+// Pieces of `AHEAD` points, all of them half by half.
+__device__ __forceinline__ void find_pieces(
+    uint32_t (&piece)[AHEAD], const Thresholds& thresholds, const float (&x)[AHEAD]) {
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) {
+        piece[i] = 0;
+    }
+    for (uint32_t half = thresholds.first_step; half > 0; half /= 2) {
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            piece[i] += thresholds.values[(piece[i] + half - 1) * thresholds.spacing] < x[i] ? half : 0;
+        }
+    }
+}
+
+// Responses at the rows of one lane, from `row` on, `step` apart. Whether inputs are dropped is asked once, so that no branch
+// stands between the loads of a batch.
+template <bool MASKED>
+__device__ __forceinline__ void look_up(
+    const KnotsForward& args, const Thresholds& thresholds, const float* lines, uint32_t spacing, uint64_t row,
+    uint64_t last, uint32_t step, uint32_t k, float factor) {
+    const uint64_t d = args.knots.features;
+    for (; row + static_cast<uint64_t>(AHEAD - 1) * step < last; row += static_cast<uint64_t>(AHEAD) * step) {
+        float x[AHEAD];
+        uint32_t piece[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            x[i] = __ldg(args.features + (row + static_cast<uint64_t>(i) * step) * d + k);
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            if (MASKED) {
+                x[i] = masked_input(args.dropout, x[i], (row + static_cast<uint64_t>(i) * step) * d + k);
+            }
+        }
+        find_pieces(piece, thresholds, x);
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            const float* line = lines + 2 * piece[i] * spacing;
+            const uint64_t at = (row + static_cast<uint64_t>(i) * step) * d + k;
+            args.responses[at] = fmaf(line[0], x[i], line[spacing]) * factor;
+        }
+    }
+    for (; row < last; row += step) {
+        const uint64_t at = row * d + k;
+        const float x = MASKED ? masked_input(args.dropout, __ldg(args.features + at), at) : __ldg(args.features + at);
+        const float* line = lines + 2 * thresholds.piece(x) * spacing;
+        args.responses[at] = fmaf(line[0], x, line[spacing]) * factor;
+    }
+}
+
+// Block 32 x 8, or 32 x 16; grid: tiles of features, blocks of rows. Shared memory: thresholds, then lines, of 32 lanes.
 KERNEL(knots_forward, KnotsForward) {
     DYNAMIC_SHARED(float, shared);
     const Knots& knots = args.knots;
@@ -79,17 +133,13 @@ KERNEL(knots_forward, KnotsForward) {
     const uint64_t first = blockIdx.y * args.block_rows;
     const uint64_t last = smaller(first + args.block_rows, args.nodes);
     const uint32_t step = blockDim.y * row_lanes;
-#pragma unroll 4
-    for (uint64_t row = first + threadIdx.y * row_lanes + threadIdx.x / knots.lanes; row < last; row += step) {
-        const uint64_t at = row * d + k;
-        const float x = masked_input(args.dropout, __ldg(args.features + at), at);
-        const float* line = lines + 2 * thresholds.piece(x) * spacing;
-        args.responses[at] = fmaf(line[0], x, line[spacing]) * factor;
+    const uint64_t row = first + threadIdx.y * row_lanes + threadIdx.x / knots.lanes;
+    if (args.dropout.place == HARMONIA_DROP_INPUT) {
+        look_up<true>(args, thresholds, lines, spacing, row, last, step, k, factor);
+    } else {
+        look_up<false>(args, thresholds, lines, spacing, row, last, step, k, factor);
     }
 }
-
-// Rows that a lane has under way at once: twice as many loads.
-constexpr int AHEAD = 8;
 
 // The points of one lane: rows from `row` on, `step` apart. Whether inputs are dropped is asked once, so that no branch
 // stands between the loads of a batch.
@@ -113,14 +163,8 @@ __device__ __forceinline__ void sum_points(
             if (MASKED) {
                 x[i] = masked_input(args.dropout, x[i], (row + static_cast<uint64_t>(i) * step) * d + k);
             }
-            piece[i] = 0;
         }
-        for (uint32_t half = thresholds.first_step; half > 0; half /= 2) {
-#pragma unroll
-            for (int i = 0; i < AHEAD; ++i) {
-                piece[i] += thresholds.values[(piece[i] + half - 1) * thresholds.spacing] < x[i] ? half : 0;
-            }
-        }
+        find_pieces(piece, thresholds, x);
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
             float* sum = sums + 2 * piece[i] * LANES;

@@ -143,6 +143,11 @@ KERNEL(monb_forward_any, MonbForward) {
     }
 }
 
+// The points of a sum in an order of the thread's own: where threads read rows of 32, no two meet in a bank of shared memory.
+__device__ __forceinline__ int own_point(int step) {
+    return (step + static_cast<int>(threadIdx.x)) % LANES;
+}
+
 // Adds the gradients of one layer: rows of [delta (units x 32)] times rows of [input (inputs x 32)], and sums of delta.
 __device__ __forceinline__ void any_layer_gradients(
     float* d_weight, float* d_bias, const float* delta, uint32_t units, const float* input, uint32_t inputs) {
@@ -150,15 +155,16 @@ __device__ __forceinline__ void any_layer_gradients(
         const float* d = delta + at / inputs * LANES;
         const float* h = input + at % inputs * LANES;
         float sum = 0.0f;
-        for (int point = 0; point < LANES; ++point) {
+        for (int step = 0; step < LANES; ++step) {
+            const int point = own_point(step);
             sum = fmaf(d[point], h[point], sum);
         }
         d_weight[at] += sum;
     }
     for (uint32_t u = threadIdx.x; u < units; u += ANY_THREADS) {
         float sum = 0.0f;
-        for (int point = 0; point < LANES; ++point) {
-            sum += delta[u * LANES + point];
+        for (int step = 0; step < LANES; ++step) {
+            sum += delta[u * LANES + own_point(step)];
         }
         d_bias[u] += sum;
     }
@@ -194,7 +200,8 @@ __device__ void any_differentiate(
     any_forward(work.activations, args.parameters + expert * args.expert_size, net, masks);
     for (uint32_t u = threadIdx.x; u <= w; u += ANY_THREADS) {
         float sum = 0.0f;
-        for (int point = 0; point < LANES; ++point) {
+        for (int step = 0; step < LANES; ++step) {
+            const int point = own_point(step);
             sum = fmaf(g[point], u < w ? last[u * LANES + point] : 1.0f, sum);
         }
         d_head[u] += sum;

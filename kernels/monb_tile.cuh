@@ -65,9 +65,12 @@ __device__ __forceinline__ void load_expert(
         to.first[u] = make_float2(__ldg(expert + u), __ldg(expert + E::H1 + u));
     }
     const float* second = expert + 2 * E::H1;
-    float* transposed = reinterpret_cast<float*>(to.second);
-    for (int at = thread; at < E::H1 * E::H2; at += E::TEAM) {
-        transposed[(at % E::H1) * E::H2 + at / E::H1] = __ldg(second + at);
+    constexpr int QUADS = E::H2 / 4;
+    // Neighbours write neighbouring quads: no bank of shared memory is met twice.
+    for (int at = thread; at < E::H1 * QUADS; at += E::TEAM) {
+        const float* from = second + (at % QUADS) * 4 * E::H1 + at / QUADS;
+        to.second[at / QUADS][at % QUADS] =
+            make_float4(__ldg(from), __ldg(from + E::H1), __ldg(from + 2 * E::H1), __ldg(from + 3 * E::H1));
     }
     for (int v = thread; v < E::H2; v += E::TEAM) {
         to.bias[v] = __ldg(second + E::H1 * E::H2 + v);

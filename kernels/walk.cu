@@ -46,23 +46,49 @@ __device__ __forceinline__ void finish_step(const WalkRows& args, const float (&
     }
 }
 
-// Sums every `entry_lanes`-th entry from `begin` on; of those in `sources` only, where SOME.
-template <typename S, int V, bool SOME>
-__device__ __forceinline__ void gather(
-    float (&sum)[V], const WalkRows& args, const S* state, uint64_t begin, uint64_t end) {
-#pragma unroll 4
-    for (uint64_t entry = begin; entry < end; entry += args.entry_lanes) {
-        const uint64_t column = __ldg(args.col_idx + entry);
-        if (SOME && !contains(args.sources, column)) {
-            continue;
+// Entries whose states a lane gathers at once.
+constexpr int GATHERED = 4;
+
+// Adds the states of `COUNT` entries, `entry_lanes` apart, in order: all columns first, then all states, then the sums.
+template <typename S, int V, bool SOME, bool WEIGHTED, int COUNT>
+__device__ __forceinline__ void gather_entries(float (&sum)[V], const WalkRows& args, const S* state, uint64_t entry) {
+    uint32_t column[COUNT];
+    float weight[COUNT];
+    float values[COUNT][V] = {};
+    bool kept[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        column[i] = __ldg(args.col_idx + entry + static_cast<uint64_t>(i) * args.entry_lanes);
+        weight[i] = WEIGHTED ? __ldg(args.weights + entry + static_cast<uint64_t>(i) * args.entry_lanes) : 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        kept[i] = !SOME || contains(args.sources, column[i]);
+        if (kept[i]) {
+            load<S, V>(values[i], state + static_cast<uint64_t>(column[i]) * args.columns);
         }
-        const float weight = args.weights ? __ldg(args.weights + entry) : 1.0f;
-        float values[V];
-        load<S, V>(values, state + column * args.columns);
+    }
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            sum[v] = fmaf(weight, values[v], sum[v]);
+            sum[v] = kept[i] ? fmaf(weight[i], values[i][v], sum[v]) : sum[v];
         }
+    }
+}
+
+// Sums every `entry_lanes`-th entry from `begin` on; of those in `sources` only, where SOME. Nothing is asked between the loads
+// of four.
+template <typename S, int V, bool SOME, bool WEIGHTED>
+__device__ __forceinline__ void gather(
+    float (&sum)[V], const WalkRows& args, const S* state, uint64_t begin, uint64_t end) {
+    const uint64_t lanes = args.entry_lanes;
+    uint64_t entry = begin;
+    for (; entry + (GATHERED - 1) * lanes < end; entry += GATHERED * lanes) {
+        gather_entries<S, V, SOME, WEIGHTED, GATHERED>(sum, args, state, entry);
+    }
+    for (; entry < end; entry += lanes) {
+        gather_entries<S, V, SOME, WEIGHTED, 1>(sum, args, state, entry);
     }
 }
 
@@ -89,10 +115,14 @@ __device__ __forceinline__ void walk_rows(const WalkRows& args) {
         }
         const bool skipped = !active || !computed || (!args.sums && end - begin > HARMONIA_LONG_ROW);
         float sum[V] = {};
-        if (!skipped && args.sources) {
-            gather<S, V, true>(sum, args, state, begin + first_entry, end);
+        if (!skipped && args.sources && args.weights) {
+            gather<S, V, true, true>(sum, args, state, begin + first_entry, end);
+        } else if (!skipped && args.sources) {
+            gather<S, V, true, false>(sum, args, state, begin + first_entry, end);
+        } else if (!skipped && args.weights) {
+            gather<S, V, false, true>(sum, args, state, begin + first_entry, end);
         } else if (!skipped) {
-            gather<S, V, false>(sum, args, state, begin + first_entry, end);
+            gather<S, V, false, false>(sum, args, state, begin + first_entry, end);
         }
         for (uint32_t offset = args.group; offset < team; offset *= 2) {
 #pragma unroll

@@ -14,7 +14,7 @@ use common::host_library::{address_sanitized_kernels, checked_kernels, run_sanit
 use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
 use common::problems::{Recipe, Task, Values};
 use common::recorded::Recorded;
-use common::{assert_close, difference, run, run_on};
+use common::{assert_close, difference, run, run_on, selections};
 use harmonia::architecture::HopWeights;
 use harmonia::config::{DropoutPlace, Monb, States};
 use harmonia::dataset::Level;
@@ -180,7 +180,7 @@ const RANDOM_SHAPES: u64 = 24;
 const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, shared: 99 << 10, pieces: 2 };
 
 /// Kernels that are one block by design.
-const ONE_BLOCK: [&str; 2] = ["judge_loss", "judge_norm"];
+const ONE_BLOCK: [&str; 3] = ["judge_loss", "judge_norm", "select_segments"];
 
 /// Every kernel there is was launched, and once in more than one block. `launches`: most blocks of a launch, by kernel.
 fn assert_reached<S: AsRef<str> + Ord>(launches: &BTreeMap<S, u64>) {
@@ -198,8 +198,11 @@ fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
         check(&device, recipe, None, TOLERANCE);
     }
     masks(&device);
+    kept(&device);
+    selections::check(&device, States::F32);
     for (states, tolerance) in [(States::F16, HALF_TOLERANCE), (States::Bf16, BFLOAT_TOLERANCE)] {
         let device = launcher(states);
+        selections::check(&device, states);
         in_half(states).iter().for_each(|recipe| check(&device, recipe, None, tolerance));
         let directed = hubs().into_iter().find(|recipe| recipe.direction == Direction::Directed).unwrap();
         let inputs = device.inputs(&directed.problem().batch(Plan::DIRECT), Plan::DIRECT);
@@ -226,6 +229,14 @@ fn masks<V: Driver>(device: &Launcher<V>) {
             check(device, recipe, Some(dropout), TOLERANCE);
         }
     }
+}
+
+/// A copy on the device is a copy.
+fn kept<V: Driver>(device: &Launcher<V>) {
+    let values: Vec<f32> = (0..700).map(|at| at as f32).collect();
+    let mut kept = device.zeros(values.len()).unwrap();
+    device.keep(&mut kept, &device.upload(&values).unwrap()).unwrap();
+    assert_eq!(device.download(&kept).unwrap(), values);
 }
 
 /// And every kernel is launched, in several blocks: what blocks do to each other shows in no other way.

@@ -116,7 +116,7 @@ fn same_bits<D: Device>(device: &D, case: &Case, plan: Plan) -> usize {
             assert_eq!(bits(&some), rows_of(&logits, units), "scores {units:?} of {context}");
         }
     }
-    let scope = |units: &Vec<u32>| device.scope(&resident.batch, units, layout.architecture.hops).unwrap();
+    let scope = |units: &Vec<u32>| device.scope(resident.batch().unwrap(), units, layout.architecture.hops).unwrap();
     case.units.iter().filter(|units| scope(units).is_some()).count()
 }
 

@@ -11,7 +11,7 @@ use common::as_sparse;
 use common::problems::{Recipe, Task, Values};
 use harmonia::Result;
 use harmonia::config::{Config, Monb, Propagate, TableUse};
-use harmonia::dataset::Dataset;
+use harmonia::dataset::{Dataset, Level};
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::{Driver, Fill, Gemm, Launch, Launcher};
 use harmonia::graph::Split;
@@ -162,10 +162,52 @@ fn steps_read_nothing_and_move_next_to_nothing() {
                 assert!(sent <= steps * MOST, "{what}: {sent} bytes sent");
 
                 // Scores come through page-locked memory as well: the logits of twenty units, and verdicts.
+                // The best parameters stay where they are.
                 let best = trainer.epoch().unwrap().best;
                 let [reads, sent, ..] = count.take();
-                assert_eq!(reads, usize::from(best), "{what}: the best parameters alone are read at once");
+                assert_eq!(reads, 0, "{what}: best {best}");
                 assert!(sent <= steps * MOST + 20 * 5 * 4 + MOST, "{what}: {sent} bytes sent");
+            }
+        }
+    }
+}
+
+/// Of batches of graphs their numbers go up, whatever the graphs are.
+#[test]
+fn batches_of_graphs_are_told_by_their_numbers() {
+    const GRAPHS: usize = 8;
+    let mut config = Config::default();
+    config.engine.table = TableUse::Off;
+    (config.train.dropout, config.train.batch_size) = (0.2, GRAPHS);
+    for level in [Level::Graph, Level::Node] {
+        for sparse in [false, true] {
+            for propagate in [Propagate::Classes, Propagate::Features] {
+                config.engine.propagate = propagate;
+                let values = if sparse { Values::Few(3) } else { Values::Continuous };
+                let recipe =
+                    Recipe { seed: 4, nodes: 600, graphs: 60, features: 20, level, values, ..Recipe::default() };
+                let dataset = recipe.problem().dataset;
+                let features =
+                    if sparse { Arc::new(as_sparse(&dataset.features)) } else { Arc::clone(&dataset.features) };
+                let units = |graphs: std::ops::Range<usize>| -> Vec<u32> {
+                    let held = |unit: &u32| graphs.contains(&dataset.graph_of(*unit as usize));
+                    (0..dataset.units() as u32).filter(held).collect()
+                };
+                let split = Split { train: units(0..40), valid: units(40..60), test: Vec::new() };
+                let dataset = Dataset { split, features, ..dataset };
+                let count = Arc::new(Count::default());
+                let driver = Counting { host: Host::new().unwrap(), count: Arc::clone(&count) };
+                let device = Launcher::new(driver, config.engine.states);
+                let run = Prepared::of(dataset, None, &config, RunName { seed: 1, fold: None }).unwrap();
+                let mut trainer = Trainer::new(&device, &run, &config, None).unwrap();
+                trainer.epoch().unwrap();
+                count.take();
+                trainer.steps().unwrap();
+                let [reads, sent, waits, written, launches] = count.take();
+                let (what, steps) = (format!("{level:?}, sparse {sparse}, {propagate:?}"), 40 / GRAPHS);
+                assert!(launches > 20 * steps, "{what}: something is counted");
+                assert_eq!((reads, waits, written), (0, steps, steps * GRAPHS * size_of::<u32>()), "{what}");
+                assert!(sent <= steps * MOST, "{what}: {sent} bytes sent");
             }
         }
     }

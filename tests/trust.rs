@@ -415,6 +415,94 @@ fn slow_dropout_is_announced() {
     );
 }
 
+/// Large enough that a store of it is read through once and then known by its note.
+fn large_dataset() -> Dataset {
+    let (nodes, cols) = (300_000usize, 64);
+    let edges: Vec<(u32, u32)> = (0..nodes as u32).map(|i| (i, (i + 1) % nodes as u32)).collect();
+    let graph = Graph::from_edges(nodes, &edges, None, Direction::Undirected).unwrap();
+    let values = (0..nodes * cols).map(|at| (at % 13) as f32 / 13.0).collect();
+    let labels = Labels::Classes { ids: (0..nodes as u32).map(|i| i % 2).collect(), classes: 2 };
+    let split = Split { train: (0..200).collect(), valid: (200..300).collect(), test: (300..400).collect() };
+    let features = Features::new(nodes, cols, values).unwrap();
+    Dataset::nodes("large", graph, features, labels, split).unwrap()
+}
+
+/// Fifty ids of the edges become impossible; size, inode and time of change of the file stay.
+fn overwrite_ids(path: &std::path::Path) {
+    use std::io::{Seek, SeekFrom, Write};
+    let before = std::fs::metadata(path).unwrap();
+    let mut file = std::fs::File::options().write(true).open(path).unwrap();
+    for at in 0..50 {
+        file.seek(SeekFrom::Start(before.len() - 4 * (1000 * at + 1))).unwrap();
+        file.write_all(&u32::MAX.to_le_bytes()).unwrap();
+    }
+    file.set_modified(before.modified().unwrap()).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(std::fs::metadata(path).unwrap().modified().unwrap(), before.modified().unwrap());
+}
+
+/// The only file of a folder.
+fn only_file(folder: &std::path::Path) -> std::path::PathBuf {
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+#[cfg(unix)]
+#[test]
+fn fifty_overwritten_ids_of_a_large_store_end_in_an_error_that_names_the_file() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::new();
+    harmonia::store::write(&large_dataset(), &scratch.path("store")).unwrap();
+    let start = ["--dataset", "store", "--epochs", "1", "--set", "model.hidden=[2]", "--set", "model.hops=2"];
+    let start = [&start[..], &["--set", "engine.table=off"]].concat();
+    scratch.train_ok(&[&start[..], &["--out", "run"]].concat());
+    let note = only_file(&scratch.cache("harmonia/checked"));
+    let ids = scratch.path("store/col_idx.npy");
+    overwrite_ids(&ids);
+    // A note that does not notice, as of a disk that loses bits below the file system.
+    let blind = || {
+        let now = std::fs::metadata(&ids).unwrap();
+        let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&note).unwrap()).unwrap();
+        let file = value["files"].as_array_mut().unwrap().iter_mut().find(|file| file[0] == "col_idx.npy").unwrap();
+        file[3] = serde_json::json!([now.ino(), now.ctime(), now.ctime_nsec()]);
+        value.to_string()
+    };
+    let blind = blind();
+    let parts = ["col_idx.npy", "has neighbour 4294967295", "make the store again"];
+    for device in ["cpu", "host"] {
+        std::fs::write(&note, &blind).unwrap();
+        fails(&scratch.train(&[&start[..], &["--device", device, "--out", "again"]].concat()), 2, &parts);
+        let _ = std::fs::remove_dir_all(scratch.path("again"));
+        // Nothing is believed of it any more: the next start finds it while opening.
+        assert!(!note.exists(), "{device}");
+    }
+    for command in [
+        &["diagnose", "store", "--quick"][..],
+        &["explain", "run", "--node", "3"],
+        &["predict", "run", "--out", "p.csv"],
+    ] {
+        std::fs::write(&note, &blind).unwrap();
+        let output = scratch.run("harmonia", command);
+        let said = message(&output);
+        assert!(!said.contains("internal error"), "{command:?}: {said}");
+        // What reads no edge that was overwritten has nothing to find.
+        if !output.status.success() {
+            fails(&output, 2, &parts);
+        }
+    }
+    // As it is, the time of change of the file's entry tells.
+    fails(&scratch.train(&[&start[..], &["--out", "again"]].concat()), 2, &["col_idx.npy", "has neighbour 4294967295"]);
+}
+
+#[test]
+fn a_sum_over_labels_is_said_where_gradients_are_written() {
+    let scratch = Scratch::new();
+    let help = scratch.harmonia_ok(&["gradients", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("of a multi-label task each unit counts the sum over its labels, not their mean"), "{help}");
+}
+
 #[test]
 fn a_quick_diagnosis_agrees_with_the_long_one() {
     let scratch = Scratch::new();
@@ -426,4 +514,38 @@ fn a_quick_diagnosis_agrees_with_the_long_one() {
     let (long, quick) = (read(&[]), read(&["--quick"]));
     assert_eq!(long["independence"]["verdict"], quick["independence"]["verdict"]);
     assert_eq!(long["components"], quick["components"]);
+}
+
+/// Texts of all sources below a folder.
+fn sources(folder: &std::path::Path, into: &mut String) {
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true => sources(&path, into),
+            false if path.extension().is_some_and(|ending| ending == "rs") => {
+                into.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+            false => {}
+        }
+    }
+}
+
+#[test]
+fn every_promise_names_a_test_that_exists() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = String::new();
+    ["tests", "src", "crates"].iter().for_each(|folder| sources(&root.join(folder), &mut all));
+    let text = std::fs::read_to_string(root.join("docs/reliability.md")).unwrap();
+    let promises = text.split("\n## ").next().unwrap();
+    let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 15);
+    for row in rows {
+        let tests = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test: {row}");
+        for name in names {
+            let exists =
+                if name.contains('/') { root.join(name).exists() } else { all.contains(&format!("fn {name}()")) };
+            assert!(exists, "there is no test {name}");
+        }
+    }
 }

@@ -3,8 +3,10 @@
 //! A batch is the whole dataset (one graph, full-graph training) or some of its graphs, concatenated. Either way the
 //! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
 
+mod selection;
 mod tabled;
 
+pub use selection::Selection;
 pub use tabled::TableRows;
 
 use crate::loss::{Objective, TargetScaling, Targets};

@@ -60,16 +60,22 @@ fn remember(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Runs a command; a panic is an error like any other.
+/// Runs a command; a panic is an error like any other. What should not happen is looked for in the data first: a damaged file
+/// is named.
 pub fn guarded(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let what = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let what = what.unwrap_or_else(|| "a panic".into());
-        Err(Error::Internal(format!(
+    let what = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Err(Error::Internal(what))) => what,
+        Ok(result) => return result,
+        Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| "a panic".into()),
+    };
+    // Reading may meet what the work has met.
+    let damage = catch_unwind(AssertUnwindSafe(store::damage)).unwrap_or_default();
+    Err(damage.unwrap_or_else(|| {
+        Error::Internal(format!(
             "internal error: {what}; this is a defect of harmonia, or a file changed while it was read: please report it with the \
              command and what harmonia --version prints"
-        )))
-    })
+        ))
+    }))
 }
 
 #[cfg(test)]

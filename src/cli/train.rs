@@ -237,9 +237,9 @@ pub fn table_line(plan: &TablePlan, dataset: &Dataset) -> String {
     };
     if plan.grid.most() == 1 {
         return format!(
-            "training samples {} walks of each node in each step (engine.table_points = 1 has no table; engine.walks); \
-             scores are of the exact model",
-            plan.walks
+            "training samples {} of each node in each step (engine.table_points = 1 has no table; engine.walks); scores are \
+             of the exact model",
+            if plan.walks == 1 { "a walk".to_string() } else { format!("{} walks", plan.walks) }
         );
     }
     let between = if plan.grid.is_exact() { "exact" } else { "interpolated between them" };

@@ -16,7 +16,7 @@ pub mod resources;
 mod verdict;
 
 use crate::architecture::Layout;
-use crate::batch::Batch;
+use crate::batch::{Batch, Selection};
 use crate::config::DropoutPlace;
 use crate::plan::{BatchSizes, Plan};
 use crate::real::Real;
@@ -157,6 +157,9 @@ pub trait Device: Sync + Sized {
     /// The nodes within so many steps of rows that are scored: hops leave out all others.
     type Scope: Send + Sync;
 
+    /// All graphs of a dataset, where batches are put together from them.
+    type Collection: Send + Sync;
+
     /// What is found out about the step at hand, and was about those before it.
     type Verdict: Send + Sync;
     /// Some rows of an array, on their way to the host.
@@ -192,6 +195,11 @@ pub trait Device: Sync + Sized {
     fn inputs(&self, batch: &Batch, plan: Plan) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.
     fn retarget(&self, inputs: &mut Self::Inputs, batch: &Batch) -> Result<()>;
+    /// Copies a batch of all graphs of a dataset, with the targets of all steps, to the device, which then puts batches together
+    /// by itself. None where the host does that at no cost, or graphs are such that it has to.
+    fn collection(&self, whole: &Batch, plan: Plan) -> Result<Option<Self::Collection>>;
+    /// A batch of some of the graphs; only their numbers are copied.
+    fn select(&self, collection: &Self::Collection, selection: &Selection) -> Result<Self::Inputs>;
     /// Who counts for some rows of a batch's logits, in a model of `hops` hops; none where everybody may.
     fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<Self::Scope>>;
     /// Copies to the device.
@@ -231,6 +239,8 @@ pub trait Device: Sync + Sized {
     fn write(&self, buffer: &mut Self::Buffer, values: &[Self::Real]) -> Result<()>;
     /// Copies back into memory that is there; lengths are equal.
     fn read(&self, values: &mut [Self::Real], buffer: &Self::Buffer) -> Result<()>;
+    /// Copies from one buffer to another of its length, on the device: nobody waits.
+    fn keep(&self, kept: &mut Self::Buffer, values: &Self::Buffer) -> Result<()>;
     /// Copies a row-major matrix to the device.
     fn upload_matrix(&self, values: &[Self::Real], features: usize) -> Result<Self::Matrix>;
     /// Copies back.

@@ -15,6 +15,6 @@ pub use fitted::{FittedModel, ModelDescription};
 pub use init::initial_parameters;
 pub use memory::{MemoryPlan, PanelPlan};
 pub(crate) use mixture::expert_values;
-pub use pass::{Pass, Randomness};
+pub use pass::{Pass, Randomness, Shape};
 pub use profile::{Profile, Timed};
 pub use resident::Resident;

@@ -7,7 +7,7 @@
 
 use super::profile::Timed;
 use crate::architecture::Layout;
-use crate::batch::Batch;
+use crate::batch::{Batch, Selection};
 use crate::config::Monb;
 use crate::device::{Device, Dropout, Judgement, Responses, Routing};
 use crate::plan::{Plan, Space};
@@ -36,9 +36,7 @@ pub struct Pass<'a, D: Device> {
     ops: Timed<'a, D>,
     plan: Plan,
     layout: &'a Layout,
-    nodes: usize,
-    rows: usize,
-    entries: Option<usize>,
+    shape: Shape,
     routing: Routing<D>,
     d_gates: D::Buffer,           // d x m
     hop_basis: Option<D::Buffer>, // T x T; none where hop weights are learned as they are
@@ -53,6 +51,33 @@ pub struct Pass<'a, D: Device> {
     d_logits: D::Buffer, // rows x L
 }
 
+/// The sizes of a batch that buffers follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of X.
+    nodes: usize,
+    /// Rows of the logits.
+    rows: usize,
+    /// Non-zeros of X where it is held as sparse rows, which sparse responses are as many as.
+    entries: Option<usize>,
+}
+
+impl From<&Batch> for Shape {
+    fn from(batch: &Batch) -> Shape {
+        let entries = match batch.features.values() {
+            Values::Sparse(sparse) => Some(sparse.values.len()),
+            Values::Dense(_) | Values::Half(_) => None,
+        };
+        Shape { nodes: batch.nodes(), rows: batch.rows(), entries }
+    }
+}
+
+impl From<&Selection> for Shape {
+    fn from(&Selection { nodes, rows, nonzeros, .. }: &Selection) -> Shape {
+        Shape { nodes, rows, entries: nonzeros }
+    }
+}
+
 /// What is carried along walks.
 enum States<D: Device> {
     /// n x d: H, then dH, then dF.
@@ -64,12 +89,12 @@ enum States<D: Device> {
 }
 
 impl<D: Device> States<D> {
-    fn new(device: &D, layout: &Layout, plan: Plan, batch: &Batch, inputs: &D::Inputs) -> Result<Self> {
+    fn new(device: &D, layout: &Layout, plan: Plan, shape: Shape, inputs: &D::Inputs) -> Result<Self> {
         let features = layout.architecture.features;
         Ok(match plan.space {
             Space::Classes => States::Classes(device.hops(inputs, layout)?),
-            Space::Features => States::Features(device.matrix(batch.nodes(), features)?),
-            Space::Table => States::Table(device.row_matrix(batch.rows(), features)?),
+            Space::Features => States::Features(device.matrix(shape.nodes, features)?),
+            Space::Table => States::Table(device.row_matrix(shape.rows, features)?),
         })
     }
 }
@@ -79,8 +104,14 @@ impl<'a, D: Device> Pass<'a, D> {
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn new(device: &'a D, layout: &'a Layout, plan: Plan, batch: &Batch, inputs: &D::Inputs) -> Result<Self> {
-        let a = &layout.architecture;
+    pub fn new(
+        device: &'a D,
+        layout: &'a Layout,
+        plan: Plan,
+        shape: impl Into<Shape>,
+        inputs: &D::Inputs,
+    ) -> Result<Self> {
+        let (a, shape) = (&layout.architecture, shape.into());
         let slots = a.features * a.active;
         let routing =
             Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
@@ -89,9 +120,7 @@ impl<'a, D: Device> Pass<'a, D> {
             ops: Timed::new(device),
             plan,
             layout,
-            nodes: batch.nodes(),
-            rows: batch.rows(),
-            entries: entries(batch),
+            shape,
             routing,
             d_gates: device.zeros(slots)?,
             hop_basis: layout.hop_basis.as_ref().map(|basis| upload(device, basis)).transpose()?,
@@ -101,9 +130,9 @@ impl<'a, D: Device> Pass<'a, D> {
             verdict: device.verdict()?,
             prediction: device.verdict()?,
             responses: device.responses(inputs, layout, plan.space != Space::Features)?,
-            states: States::new(device, layout, plan, batch, inputs)?,
-            logits: device.zeros(batch.rows() * a.outputs)?,
-            d_logits: device.zeros(batch.rows() * a.outputs)?,
+            states: States::new(device, layout, plan, shape, inputs)?,
+            logits: device.zeros(shape.rows * a.outputs)?,
+            d_logits: device.zeros(shape.rows * a.outputs)?,
         })
     }
 
@@ -111,21 +140,20 @@ impl<'a, D: Device> Pass<'a, D> {
     ///
     /// # Errors
     /// The device is out of memory.
-    pub fn refitted(self, batch: &Batch, inputs: &D::Inputs) -> Result<Self> {
-        if (self.nodes, self.rows, self.entries) == (batch.nodes(), batch.rows(), entries(batch)) {
+    pub fn refitted(self, shape: impl Into<Shape>, inputs: &D::Inputs) -> Result<Self> {
+        let shape = shape.into();
+        if self.shape == shape {
             return Ok(self);
         }
         let Pass { device, layout, plan, responses, states, logits, d_logits, .. } = self;
         drop((responses, states, logits, d_logits));
         let outputs = layout.architecture.outputs;
         Ok(Pass {
-            nodes: batch.nodes(),
-            rows: batch.rows(),
-            entries: entries(batch),
+            shape,
             responses: device.responses(inputs, layout, plan.space != Space::Features)?,
-            states: States::new(device, layout, plan, batch, inputs)?,
-            logits: device.zeros(batch.rows() * outputs)?,
-            d_logits: device.zeros(batch.rows() * outputs)?,
+            states: States::new(device, layout, plan, shape, inputs)?,
+            logits: device.zeros(shape.rows * outputs)?,
+            d_logits: device.zeros(shape.rows * outputs)?,
             ..self
         })
     }
@@ -387,14 +415,6 @@ impl<'a, D: Device> Pass<'a, D> {
 
 fn upload<D: Device>(device: &D, values: &[f64]) -> Result<D::Buffer> {
     device.upload(&values.iter().map(|&value| D::Real::from_f64(value)).collect::<Vec<_>>())
-}
-
-/// Non-zeros of X, which sparse responses are as many as.
-fn entries(batch: &Batch) -> Option<usize> {
-    match batch.features.values() {
-        Values::Sparse(sparse) => Some(sparse.values.len()),
-        Values::Dense(_) | Values::Half(_) => None,
-    }
 }
 
 fn dense<D: Device>(responses: &Responses<D>) -> Result<&D::Matrix> {

@@ -5,7 +5,7 @@
 
 use super::{Pass, Randomness};
 use crate::architecture::Layout;
-use crate::batch::Batch;
+use crate::batch::{Batch, Selection};
 use crate::device::Device;
 use crate::plan::Plan;
 use harmonia_graph::error::{Error, Result};
@@ -15,8 +15,8 @@ pub struct Resident<'a, D: Device> {
     device: &'a D,
     layout: &'a Layout,
     plan: Plan,
-    /// As on the host: what `inputs` were uploaded from.
-    pub batch: Batch,
+    /// As on the host: what `inputs` were uploaded from; none where the device put them together.
+    batch: Option<Batch>,
     /// Its device form.
     pub inputs: D::Inputs,
     /// Buffers of its size.
@@ -42,6 +42,7 @@ impl<'a, D: Device> Resident<'a, D> {
     pub fn new(device: &'a D, layout: &'a Layout, plan: Plan, batch: Batch) -> Result<Self> {
         let inputs = device.inputs(&batch, plan)?;
         let pass = Pass::new(device, layout, plan, &batch, &inputs)?;
+        let batch = Some(batch);
         Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
     }
 
@@ -55,7 +56,29 @@ impl<'a, D: Device> Resident<'a, D> {
         drop((inputs, targets, scored));
         let inputs = device.inputs(&batch, plan)?;
         let pass = pass.refitted(&batch, &inputs)?;
+        let batch = Some(batch);
         Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
+    }
+
+    /// A batch of some graphs in place of this one, put together on the device.
+    ///
+    /// # Errors
+    /// The device is out of memory.
+    pub fn selected(self, collection: &D::Collection, selection: &Selection) -> Result<Self> {
+        let Resident { device, layout, plan, inputs, pass, targets, scored, .. } = self;
+        drop((inputs, targets, scored));
+        let inputs = device.select(collection, selection)?;
+        let pass = pass.refitted(selection, &inputs)?;
+        // Graphs are whole and near their targets: everybody counts.
+        Ok(Resident { device, layout, plan, batch: None, inputs, pass, targets: Some(None), scored: None })
+    }
+
+    /// What it was uploaded from.
+    ///
+    /// # Errors
+    /// The device put it together: the host never had it.
+    pub fn batch(&self) -> Result<&Batch> {
+        self.batch.as_ref().ok_or_else(|| Error::Device("the host does not have this batch".into()))
     }
 
     /// Other targets on the same nodes; nothing but labels is copied.
@@ -64,7 +87,7 @@ impl<'a, D: Device> Resident<'a, D> {
     /// The device failed.
     pub fn retarget(&mut self, batch: Batch) -> Result<()> {
         self.device.retarget(&mut self.inputs, &batch)?;
-        self.batch = batch;
+        self.batch = Some(batch);
         self.targets = None;
         Ok(())
     }
@@ -101,14 +124,12 @@ impl<'a, D: Device> Resident<'a, D> {
         parameters: &D::Buffer,
         randomness: &Randomness<D>,
     ) -> Result<()> {
-        let scope = match &mut self.targets {
-            Some(scope) => scope,
-            unknown => {
-                let rows: Vec<u32> = self.batch.units.iter().map(|&(row, _)| row).collect();
-                unknown.insert(self.device.scope(&self.batch, &rows, self.layout.architecture.hops)?)
-            }
-        };
-        let scope = scope.as_ref();
+        if self.targets.is_none() {
+            let batch = self.batch()?;
+            let rows: Vec<u32> = batch.units.iter().map(|&(row, _)| row).collect();
+            self.targets = Some(self.device.scope(batch, &rows, self.layout.architecture.hops)?);
+        }
+        let scope = self.targets.as_ref().and_then(Option::as_ref);
         self.pass.forward_of(scope, &self.inputs, parameters, randomness)?;
         self.pass.take_loss(&self.inputs)?;
         self.pass.backward_from(scope, gradient, &self.inputs, parameters, randomness)
@@ -142,7 +163,7 @@ impl<'a, D: Device> Resident<'a, D> {
         if whole {
             return self.row_logits(out, parameters, units);
         }
-        let rows: Vec<u32> = self.batch.units[..units.len()].iter().map(|&(row, _)| row).collect();
+        let rows: Vec<u32> = self.batch()?.units[..units.len()].iter().map(|&(row, _)| row).collect();
         self.row_logits(out, parameters, &rows)
     }
 
@@ -152,8 +173,9 @@ impl<'a, D: Device> Resident<'a, D> {
             Some(scored) if scored.rows == rows => scored,
             other => {
                 drop(other);
-                let scope = self.device.scope(&self.batch, rows, self.layout.architecture.hops)?;
-                let reader = self.device.row_reader(rows, self.batch.outputs)?;
+                let batch = self.batch()?;
+                let scope = self.device.scope(batch, rows, self.layout.architecture.hops)?;
+                let reader = self.device.row_reader(rows, batch.outputs)?;
                 ScoredRows { rows: rows.to_vec(), scope, reader }
             }
         };

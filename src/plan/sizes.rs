@@ -46,6 +46,13 @@ pub struct BatchSizes {
 }
 
 impl BatchSizes {
+    /// Everything there is.
+    pub fn all(dataset: &Dataset) -> Self {
+        let sizes = DatasetSizes::of(dataset);
+        let (nodes, entries, nonzeros) = (sizes.nodes, sizes.entries, sizes.nonzeros.unwrap_or(0));
+        BatchSizes { nodes, entries, rows: dataset.units(), nonzeros }
+    }
+
     /// The largest training step and the validation graphs beside it, or the largest graph alone.
     pub fn largest(dataset: &Dataset, batch_size: usize) -> Self {
         let adjacency = dataset.graph.adjacency();
@@ -56,9 +63,7 @@ impl BatchSizes {
         let between = |ptr: &[u64], nodes: Range<usize>| (ptr[nodes.end] - ptr[nodes.start]) as usize;
         let nonzeros = |nodes: Range<usize>| row_ptr.map_or(0, |ptr| between(ptr, nodes));
         if dataset.graphs() == 1 {
-            let nodes = dataset.graph.nodes();
-            let (entries, nonzeros) = (adjacency.entries(), nonzeros(0..nodes));
-            return BatchSizes { nodes, entries, rows: dataset.units(), nonzeros };
+            return BatchSizes::all(dataset);
         }
         let nodes_of = |graph: &usize| dataset.graph_nodes(*graph).len();
         let entries_of = |graph: &usize| between(&adjacency.row_ptr, dataset.graph_nodes(*graph));

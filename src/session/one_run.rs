@@ -59,13 +59,13 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         }
         let summary = self.summary(&mut trainer, run, &place, seconds)?;
         if let Some(directory) = &directory {
-            let model = trainer.model(run.scaling.clone());
+            let model = trainer.model(run.scaling.clone())?;
             // Also where no epoch was left to train: the file may be that of an earlier epoch, or damaged.
             directory.save_model(&model, &metadata(&trainer, run, &model))?;
             self.write_results(directory, &model, run, &summary)?;
         }
         observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
-        Ok((summary, trainer.best().to_vec()))
+        Ok((summary, trainer.best()?))
     }
 
     /// Trains to the end, with checkpoints; the seconds it took, over all sittings.
@@ -255,7 +255,7 @@ fn table_summary<D: Device<Real = f32>>(trainer: &mut Trainer<'_, D>) -> Result<
 
 /// Both checkpoints of a run.
 fn save<D: Device<Real = f32>>(directory: &RunDirectory, trainer: &Trainer<'_, D>, run: &Prepared) -> Result<()> {
-    let model = trainer.model(run.scaling.clone());
+    let model = trainer.model(run.scaling.clone())?;
     directory.save(&trainer.state()?, &model, &metadata(trainer, run, &model))
 }
 

@@ -42,5 +42,5 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
     if config.train.calibrate {
         trainer.calibrate()?;
     }
-    Ok(trainer.model(None))
+    trainer.model(None)
 }

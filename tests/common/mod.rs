@@ -11,6 +11,7 @@ pub mod oracle;
 pub mod parity;
 pub mod problems;
 pub mod recorded;
+pub mod selections;
 
 use harmonia::architecture::Layout;
 use harmonia::batch::{Batch, Batches};

@@ -1,9 +1,10 @@
 //! Archives made to do harm: names that lead outside, links, and members that decompress to far more than they weigh.
 
 use crate::hostile::inputs::{self, Tree, add};
-use crate::hostile::memory::turn;
+use crate::hostile::memory::{peak_of, turn};
 use crate::hostile::verdict::{Form, Scratch, judge_conversion, judge_tree};
-use harmonia::data::formats::Format;
+use harmonia::data::formats::{ConversionOptions, Format, convert};
+use harmonia::watch::Watch;
 use std::io::{Cursor, Write};
 use std::time::{Duration, Instant};
 use tar::EntryType;
@@ -89,6 +90,55 @@ fn gzip_bombs_stop_early() {
             assert!(message.contains(name) && message.contains(expected), "{message}");
             assert!(start.elapsed() < LONGEST, "{name} took {:?}", start.elapsed());
         }
+    }
+}
+
+/// An edge that is repeated without end is one edge: what is held while it is read goes by what is kept, not by what a small
+/// file unpacks to. [`judge_tree`] has the bound: a table of 12 million rows once took four times as much.
+#[test]
+fn a_small_packed_table_takes_no_more_memory_than_is_kept() {
+    let _turn = turn();
+    for (head, row) in [("source,target\n", "a,b\n"), ("source,target,weight\n", "a,b,0.5\n")] {
+        let mut tree = inputs::tables();
+        tree.retain(|(name, _)| name != "edges.csv");
+        let text = head.to_string() + &row.repeat(48_000_000 / row.len());
+        tree.push(("edges.csv.gz".into(), inputs::gzipped(text.as_bytes())));
+        drop(text);
+        judge_tree(Format::Table, &tree, Form::Directory).unwrap();
+    }
+    // The same text as nodes: rows are kept here, four bytes a number, and not the text beside them.
+    let mut tree = inputs::tables();
+    tree.retain(|(name, _)| name != "nodes.csv");
+    let text = "size,label\n".to_string() + &"100000.5,a\n100000.5,b\n".repeat(500_000);
+    tree.push(("nodes.csv.gz".into(), inputs::gzipped(text.as_bytes())));
+    drop(text);
+    refused(judge_tree(Format::Table, &tree, Form::Directory), "edge expected a node id from 0 to 999999");
+}
+
+#[test]
+fn edges_in_arrays_are_not_copied_before_repeats_are_merged() {
+    const EDGES: usize = 1 << 22;
+    let _turn = turn();
+    let array = inputs::integers(&[EDGES, 2], &[0, 1].repeat(EDGES));
+    let bytes = array.len();
+    let npz = inputs::zipped(&vec![("edge_index.npy".to_string(), array)]);
+    let mut heterophilous = inputs::arrays();
+    heterophilous[0].1 = inputs::integers(&[EDGES, 2], &[0, 1].repeat(EDGES));
+    let mut tables: Tree = vec![("edges.npz".into(), npz), ("nodes.csv".into(), b"x,label\n1,0\n2,1\n3,0\n".to_vec())];
+    tables.sort();
+    let cases = [
+        (Format::Table, tables),
+        (Format::Heterophilous, vec![("input.npz".to_string(), inputs::zipped(&heterophilous))]),
+    ];
+    for (format, tree) in cases {
+        let scratch = Scratch::new();
+        inputs::write(&scratch.path("input"), &tree);
+        let (options, watch) = (ConversionOptions::default(), Watch::silent());
+        let (result, peak) =
+            peak_of(|| convert(format, &scratch.path("input"), &scratch.path("store"), &options, &watch));
+        result.unwrap();
+        // The array itself, while it is unpacked, and no second one.
+        assert!(peak < bytes * 9 / 4, "{format:?}: {peak} bytes for an array of {bytes}");
     }
 }
 

@@ -21,6 +21,11 @@ impl Scratch {
         self.directory.path().join(name)
     }
 
+    /// In the cache of the programs.
+    pub fn cache(&self, name: &str) -> PathBuf {
+        self.cache.path().join(name)
+    }
+
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         std::fs::write(self.path(name), content).unwrap();
         self.path(name)

@@ -7,7 +7,7 @@ use crate::conversion::{self, Common, Converted, only};
 use crate::npz::Npz;
 use harmonia_graph::dataset::{Dataset, Features, Labels};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::{Direction, Graph, Split};
+use harmonia_graph::graph::{Direction, EdgeList, Graph, Split};
 use harmonia_graph::npy::Npy;
 use harmonia_graph::watch::Watch;
 use std::path::{Path, PathBuf};
@@ -82,19 +82,25 @@ fn labels(npz: &Npz, nodes: usize) -> Result<Labels> {
 }
 
 fn edges(npz: &Npz, nodes: usize) -> Result<Vec<(u32, u32)>> {
+    const PART: usize = 1 << 16;
     let bytes = npz.array("edges")?;
     let array = Npy::parse(&bytes, &npz.location("edges"))?;
     if !matches!(array.matrix(), Some((_, 2))) {
         return Err(shape(npz, "edges", "[edges, 2]", &array));
     }
-    let ends = integers(npz, "edges", &array)?;
-    let outside = |&id: &i64| !(0..nodes as i64).contains(&id);
-    if let Some(at) = ends.iter().position(outside) {
-        let id = ends.get(at).copied().unwrap_or_default();
-        let message = format!("row {} has node id {id}: there are {nodes} nodes", at / 2);
-        return Err(Error::file(&npz.location("edges"), message));
+    integers(npz, "edges", &array.part(0..1))?;
+    let mut edges = EdgeList::default();
+    // A part at a time: a small archive may repeat an edge without end.
+    for first in (0..array.len()).step_by(PART) {
+        let ends = integers(npz, "edges", &array.part(first..first + PART))?;
+        if let Some(at) = ends.iter().position(|id| !(0..nodes as i64).contains(id)) {
+            let id = ends.get(at).copied().unwrap_or_default();
+            let message = format!("row {} has node id {id}: there are {nodes} nodes", (first + at) / 2);
+            return Err(Error::file(&npz.location("edges"), message));
+        }
+        ends.as_chunks::<2>().0.iter().for_each(|&[i, j]| edges.push(i as u32, j as u32));
     }
-    Ok(ends.as_chunks::<2>().0.iter().map(|&[i, j]| (i as u32, j as u32)).collect())
+    Ok(edges.into_pairs())
 }
 
 fn splits(npz: &Npz, nodes: usize) -> Result<Vec<Split>> {

@@ -109,21 +109,44 @@ pub fn one_line(text: impl fmt::Display) -> String {
     shown
 }
 
+/// Writes text with every character that a terminal would act on as an escape. Messages quote files, and whoever shows or
+/// logs one need not know that; lines that we broke ourselves stay lines.
+struct Plain<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Plain<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let acts = |c: char| c.is_control() && c != '\n';
+        let mut rest = text;
+        while let Some((at, character)) = rest.char_indices().find(|&(_, c)| acts(c)) {
+            write!(self.0, "{}{}", &rest[..at], character.escape_default())?;
+            rest = &rest[at + character.len_utf8()..];
+        }
+        self.0.write_str(rest)
+    }
+}
+
+/// A path on one line: a name may have line breaks in it.
+fn shown(path: &Path) -> String {
+    path.display().to_string().replace('\n', "\\n")
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let mut out = Plain(f);
         match self {
-            Error::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
-            Error::File { path, message } => write!(f, "{}: {message}", path.display()),
+            Error::Io { action, path, source } => write!(out, "cannot {action} {}: {source}", shown(path)),
+            Error::File { path, message } => write!(out, "{}: {message}", shown(path)),
             Error::Data(message)
             | Error::Config(message)
             | Error::Diverged(message)
             | Error::Device(message)
-            | Error::Internal(message) => f.write_str(message),
+            | Error::Internal(message) => out.write_str(message),
             Error::Interrupted { run } => {
-                write!(f, "interrupted; all that is needed to continue is in {}", run.display())
+                write!(out, "interrupted; all that is needed to continue is in {}", shown(run))
             }
             Error::Cancelled => {
-                f.write_str("interrupted; nothing half-written was left (a download goes on where it stopped)")
+                out.write_str("interrupted; nothing half-written was left (a download goes on where it stopped)")
             }
         }
     }
@@ -146,4 +169,36 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
         .min()
         .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(word.len()) / 5)
         .map_or(String::new(), |(_, candidate)| format!("; did you mean `{}`?", one_line(candidate)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn messages_are_text_whatever_they_quote() {
+        let quoted = "con\ttant \u{1b}[31m \u{7f} \u{2} \u{9b}2J \r";
+        let path = Path::new("a\nb\u{7}.csv");
+        let disk = || std::io::Error::other(quoted);
+        let errors = [
+            Error::Io { action: "read", path: path.into(), source: disk() },
+            Error::file(path, quoted),
+            Error::Data(quoted.into()),
+            Error::Config(quoted.into()),
+            Error::Diverged(quoted.into()),
+            Error::Device(quoted.into()),
+            Error::Internal(quoted.into()),
+            Error::Interrupted { run: path.into() },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(!text.contains(char::is_control), "{text:?}");
+        }
+        let text = Error::file(path, quoted).to_string();
+        assert_eq!(text, r"a\nb\u{7}.csv: con\ttant \u{1b}[31m \u{7f} \u{2} \u{9b}2J \r");
+        // What we wrote ourselves keeps its lines.
+        assert_eq!(Error::Data("one\ntwo \u{e9}".into()).to_string(), "one\ntwo \u{e9}");
+    }
 }

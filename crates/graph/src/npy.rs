@@ -174,6 +174,15 @@ impl<'a> Npy<'a> {
         })
     }
 
+    /// Some of the elements as an array of one dimension; none where there are none.
+    pub fn part(&self, elements: std::ops::Range<usize>) -> Npy<'a> {
+        let bytes = self.element.bytes();
+        let end = elements.end.min(self.len());
+        let start = elements.start.min(end);
+        let (data, offset) = (&self.data[start * bytes..end * bytes], self.offset + start * bytes);
+        Npy { shape: vec![end - start], element: self.element, data, offset }
+    }
+
     fn map<const BYTES: usize, T>(&self, convert: impl Fn([u8; BYTES]) -> T) -> Vec<T> {
         self.data.as_chunks().0.iter().map(|&bytes| convert(bytes)).collect()
     }

@@ -56,14 +56,15 @@ pub struct CpuWalk<T> {
 }
 
 impl<T: Real> CpuWalk<T> {
-    fn new(transition: &Arc<Transition>) -> Self {
-        CpuWalk {
+    fn new(transition: &Arc<Transition>) -> Result<Self> {
+        transition.matrix().check_range()?;
+        Ok(CpuWalk {
             inverse_degree: transition.degree().iter().map(|&degree| T::from_f64(1.0 / degree)).collect(),
             chunks: chunks::balanced(&transition.matrix().row_ptr, chunks::WALK_ENTRIES),
             transposed_chunks: (!transition.is_symmetric())
                 .then(|| chunks::balanced(&transition.transposed().row_ptr, chunks::WALK_ENTRIES)),
             transition: Arc::clone(transition),
-        }
+        })
     }
 
     /// A and the bounds of its stretches.
@@ -118,7 +119,7 @@ impl<T: Real> CpuInputs<T> {
         Ok(CpuInputs {
             nodes: batch.nodes(),
             reach: match &batch.reach {
-                Reach::Walk(transition) => CpuReach::Walk(CpuWalk::new(transition)),
+                Reach::Walk(transition) => CpuReach::Walk(CpuWalk::new(transition)?),
                 Reach::Weights(weights) => {
                     CpuReach::Weights(weights.values().iter().map(|&value| T::from_f64(value)).collect())
                 }

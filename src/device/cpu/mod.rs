@@ -33,7 +33,7 @@ use super::{
     ScopeOf, VerdictOf,
 };
 use crate::architecture::Layout;
-use crate::batch::Batch;
+use crate::batch::{Batch, Selection};
 use crate::config::States;
 use crate::knots::Tables;
 use crate::plan::{BatchSizes, Plan, Space};
@@ -50,6 +50,7 @@ use inputs::InputFeatures;
 pub use ops::Ops;
 pub use panels::Panels;
 use pool::Pool;
+use std::convert::Infallible;
 
 /// Rows a task handles at a time where results of tasks are combined.
 const ROW_CHUNK: usize = 4096;
@@ -111,6 +112,8 @@ impl<T: Ops> Device for Cpu<T> {
     type Knots = Tables<T>;
     type Hops = Hops<T>;
     type Scope = Neighbourhood;
+    /// Never made: batches are cut out where they are used.
+    type Collection = Infallible;
     type Verdict = Posted;
     type RowReader = RowReader<T>;
 
@@ -138,6 +141,14 @@ impl<T: Ops> Device for Cpu<T> {
         inputs.targets.clone_from(&batch.targets);
         inputs.units = batch.units.len();
         Ok(())
+    }
+
+    fn collection(&self, _: &Batch, _: Plan) -> Result<Option<Infallible>> {
+        Ok(None)
+    }
+
+    fn select(&self, collection: &Infallible, _: &Selection) -> Result<CpuInputs<T>> {
+        match *collection {}
     }
 
     fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<Neighbourhood>> {
@@ -211,6 +222,11 @@ impl<T: Ops> Device for Cpu<T> {
 
     fn read(&self, values: &mut [T], buffer: &Vec<T>) -> Result<()> {
         values.copy_from_slice(buffer);
+        Ok(())
+    }
+
+    fn keep(&self, kept: &mut Vec<T>, values: &Vec<T>) -> Result<()> {
+        kept.copy_from_slice(values);
         Ok(())
     }
 

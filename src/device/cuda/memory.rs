@@ -8,7 +8,7 @@ use super::context::Stream;
 use super::error::gibibytes;
 use cudarc::driver::sys::{self, CUresult};
 use harmonia_graph::error::{Error, Result};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -24,15 +24,19 @@ pub struct Memory {
 /// Freed memory by size.
 #[derive(Default)]
 pub(super) struct Spare {
-    by_size: HashMap<usize, Vec<u64>>,
+    by_size: BTreeMap<usize, Vec<u64>>,
     pub(super) bytes: usize,
 }
 
 impl Spare {
-    fn take(&mut self, size: usize) -> Option<u64> {
-        let address = self.by_size.get_mut(&size)?.pop()?;
-        self.bytes -= size;
-        Some(address)
+    /// Memory of the least size that will do: (address, size). Of small sizes it may be a few times too large, so that batches of
+    /// graphs find what a larger one left; of large ones nothing is wasted.
+    fn take(&mut self, size: usize) -> Option<(u64, usize)> {
+        let most = if size <= SMALL { WASTE * size } else { size };
+        let (&held, addresses) = self.by_size.range_mut(size..=most).find(|(_, addresses)| !addresses.is_empty())?;
+        let address = addresses.pop()?;
+        self.bytes -= held;
+        Some((address, held))
     }
 
     fn keep(&mut self, size: usize, address: u64) {
@@ -47,10 +51,13 @@ impl Spare {
     }
 }
 
-/// Bytes that are allocated where `size` are needed. Small sizes that differ a little are the same, so that batches of graphs
-/// find what the batch before them left.
+/// Sizes up to here may be given more than they need.
+const SMALL: usize = 1 << 20;
+/// How many times as much.
+const WASTE: usize = 4;
+
+/// Bytes that are allocated where `size` are needed: small sizes that differ a little are the same.
 fn rounded(size: usize) -> usize {
-    const SMALL: usize = 1 << 20;
     match size {
         0..=256 => 256,
         _ if size <= SMALL => size.next_multiple_of(size.next_power_of_two() / 8),
@@ -63,7 +70,7 @@ impl Memory {
     pub(super) fn new(stream: &Arc<Stream>, size: usize) -> Result<Memory> {
         stream.enter()?;
         let held = rounded(size);
-        if let Some(address) = stream.spare().take(held) {
+        if let Some((address, held)) = stream.spare().take(held) {
             return Ok(Memory { stream: stream.clone(), address, size, held });
         }
         let mut address = 0;

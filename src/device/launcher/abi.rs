@@ -21,6 +21,8 @@ pub const HARMONIA_ROW_THREADS: u32 = 256;
 pub const HARMONIA_SUM_COLUMNS: u32 = 32;
 /// slices of rows it adds up in parallel
 pub const HARMONIA_SUM_SLICES: u32 = 8;
+/// threads of a block that adds up sizes of graphs
+pub const HARMONIA_SELECT_THREADS: u32 = 256;
 pub const HARMONIA_DROP_NONE: u32 = 0;
 pub const HARMONIA_DROP_INPUT: u32 = 1;
 pub const HARMONIA_DROP_FEATURE: u32 = 2;
@@ -1034,6 +1036,149 @@ const _: () = {
     ["Size of Retarget"][::core::mem::size_of::<Retarget>() - 40usize];
     ["Alignment of Retarget"][::core::mem::align_of::<Retarget>() - 8usize];
 };
+/// select.cu. Of the dataset: "all"; the rest is of the batch.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectGraphs {
+    /// B + 1: nodes, entries of the walk, non-zeros of X before each graph; null: nobody asks
+    pub offsets: [*mut u64; 3usize],
+    /// of all rows; null: rows themselves are counted
+    pub row_ptr: [*const u64; 3usize],
+    /// B: which
+    pub graphs: *const u32,
+    /// first node of all graphs, and the end
+    pub graph_ptr: *const u64,
+    /// B
+    pub count: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SelectGraphs"][::core::mem::size_of::<SelectGraphs>() - 72usize];
+    ["Alignment of SelectGraphs"][::core::mem::align_of::<SelectGraphs>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Selected {
+    /// B: which
+    pub graphs: *const u32,
+    /// B + 1
+    pub graph_ptr: *const u64,
+    pub all_graph_ptr: *const u64,
+    pub nodes: u64,
+    /// B
+    pub count: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Selected"][::core::mem::size_of::<Selected>() - 40usize];
+    ["Alignment of Selected"][::core::mem::align_of::<Selected>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectNodes {
+    /// n: node of the dataset
+    pub sources: *mut u32,
+    /// n: graph of the batch
+    pub graph_of: *mut u32,
+    pub batch: Selected,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SelectNodes"][::core::mem::size_of::<SelectNodes>() - 56usize];
+    ["Alignment of SelectNodes"][::core::mem::align_of::<SelectNodes>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectEntries {
+    /// n + 1
+    pub row_ptr: *mut u64,
+    /// entries
+    pub col_idx: *mut u32,
+    /// entries; null: all 1
+    pub weights: *mut f32,
+    /// B + 1: first entry of each graph
+    pub offsets: *const u64,
+    /// n
+    pub sources: *const u32,
+    /// n
+    pub graph_of: *const u32,
+    pub all_row_ptr: *const u64,
+    pub all_col_idx: *const u32,
+    pub all_weights: *const f32,
+    pub entries: u64,
+    pub batch: Selected,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SelectEntries"][::core::mem::size_of::<SelectEntries>() - 120usize];
+    ["Alignment of SelectEntries"][::core::mem::align_of::<SelectEntries>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectColumns {
+    /// d x B: first place of a column's non-zeros of a graph in the dataset
+    pub firsts: *mut u32,
+    /// d x B: how many they are; select_segments: first place in the batch
+    pub places: *mut u32,
+    /// d + 1
+    pub column_ptr: *mut u64,
+    /// as in SparseColumns
+    pub segment_begin: *mut u64,
+    pub segment_end: *mut u64,
+    pub segment_column: *mut u32,
+    /// d + 1
+    pub first_segment: *mut u32,
+    /// d + 1
+    pub all_column_ptr: *const u64,
+    pub all_rows: *const u32,
+    pub features: u32,
+    /// that there is room for
+    pub segments: u32,
+    pub batch: Selected,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SelectColumns"][::core::mem::size_of::<SelectColumns>() - 120usize];
+    ["Alignment of SelectColumns"][::core::mem::align_of::<SelectColumns>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SelectNonzeros {
+    /// n + 1
+    pub row_ptr: *mut u64,
+    /// non-zeros
+    pub col_idx: *mut u32,
+    /// non-zeros
+    pub places: *mut u32,
+    /// non-zeros, by place
+    pub rows: *mut u32,
+    /// non-zeros, by place
+    pub values: *mut f32,
+    /// B + 1: first non-zero of each graph
+    pub offsets: *const u64,
+    /// n
+    pub sources: *const u32,
+    /// n
+    pub graph_of: *const u32,
+    /// d x B
+    pub firsts: *const u32,
+    /// d x B: first place in the batch
+    pub starts: *const u32,
+    pub all_row_ptr: *const u64,
+    pub all_col_idx: *const u32,
+    pub all_places: *const u32,
+    /// by place
+    pub all_rows: *const u32,
+    /// by place
+    pub all_values: *const f32,
+    pub nonzeros: u64,
+    pub batch: Selected,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SelectNonzeros"][::core::mem::size_of::<SelectNonzeros>() - 168usize];
+    ["Alignment of SelectNonzeros"][::core::mem::align_of::<SelectNonzeros>() - 8usize];
+};
 /// table.cu: columns are (feature, hop, hat), features in order; those of a block of features stand in an array of their own.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1364,4 +1509,16 @@ pub struct Adam {
 const _: () = {
     ["Size of Adam"][::core::mem::size_of::<Adam>() - 96usize];
     ["Alignment of Adam"][::core::mem::align_of::<Adam>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Keep {
+    pub kept: *mut f32,
+    pub values: *const f32,
+    pub length: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Keep"][::core::mem::size_of::<Keep>() - 24usize];
+    ["Alignment of Keep"][::core::mem::align_of::<Keep>() - 8usize];
 };

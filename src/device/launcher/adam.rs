@@ -46,6 +46,15 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.run("adam", Grid::flat(length), &arguments) }
     }
 
+    /// A copy of values in a buffer of their length; nobody waits.
+    pub(super) fn keep_values(&self, kept: &mut Buffer<V, f32>, values: &Buffer<V, f32>) -> Result<()> {
+        assert_eq!(kept.len(), values.len(), "a copy keeps its length");
+        let length = values.len() as u64;
+        let arguments = abi::Keep { kept: self.at_mut(kept, 0), values: self.at(values, 0), length };
+        // SAFETY: both have `length` elements.
+        unsafe { self.run("keep", Grid::flat(values.len()), &arguments) }
+    }
+
     pub(super) fn clear(&self, buffer: &mut Buffer<V, f32>) -> Result<()> {
         self.wipe(buffer)
     }

@@ -1,4 +1,4 @@
-//! Launches of `kernels/compile.cu`: experts to pieces, and gradients from sums over pieces, all on the device.
+//! Launches of `kernels/compile.cu` and `kernels/differentiate.cu`: experts to pieces, and gradients from sums over pieces, all on the device.
 //!
 //! How many pieces an expert has is known to the device alone, so there is room for some number of them, and a verdict says
 //! whether that was enough. The first compilation is looked at at once and has room made for it; from then on whoever

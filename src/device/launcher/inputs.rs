@@ -31,8 +31,8 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) outputs: usize,
     /// See [`Batch::targets`]; words that the kernel of the loss reads as its own type.
     pub(super) targets: Buffer<V, u32>,
-    /// Rows of the logits that have one.
-    target_rows: Buffer<V, u32>,
+    /// Rows of the logits that have one; none where the device put the batch together.
+    pub(super) target_rows: Option<Buffer<V, u32>>,
     /// Units the loss is a mean over.
     pub(super) units: usize,
 }
@@ -61,9 +61,9 @@ pub(super) enum DeviceReach<V: Driver> {
 pub(super) struct DeviceWalk<V: Driver> {
     /// 1 / degree of each node.
     pub(super) inverse_degree: Buffer<V, f32>,
-    matrix: WalkMatrix<V>,
+    pub(super) matrix: WalkMatrix<V>,
     /// `None` where the matrix is symmetric.
-    transposed: Option<WalkMatrix<V>>,
+    pub(super) transposed: Option<WalkMatrix<V>>,
 }
 
 /// The matrix of a walk: on the device, or panel by panel.
@@ -167,7 +167,7 @@ impl<V: Driver> DeviceInputs<V> {
             objective: batch.objective,
             outputs: batch.outputs,
             targets: launcher.copy(batch.targets.words())?,
-            target_rows: launcher.copy(&target_rows(batch))?,
+            target_rows: Some(launcher.copy(&target_rows(batch))?),
             units: batch.units.len(),
         })
     }
@@ -180,9 +180,13 @@ impl<V: Driver> DeviceInputs<V> {
         }
         let width = words.len() / batch.rows().max(1);
         let own: Vec<u32> = rows.iter().flat_map(|&row| &words[row as usize * width..][..width]).copied().collect();
-        launcher.set_targets(&mut self.targets, &self.target_rows, None, width)?;
-        self.target_rows = launcher.copy(&rows)?;
-        launcher.set_targets(&mut self.targets, &self.target_rows, Some(&launcher.copy(&own)?), width)?;
+        let Some(before) = self.target_rows.take() else {
+            return Err(Error::Device("the targets of graphs that were put together on the device are theirs".into()));
+        };
+        launcher.set_targets(&mut self.targets, &before, None, width)?;
+        let rows = launcher.copy(&rows)?;
+        launcher.set_targets(&mut self.targets, &rows, Some(&launcher.copy(&own)?), width)?;
+        self.target_rows = Some(rows);
         self.units = batch.units.len();
         Ok(())
     }
@@ -304,6 +308,8 @@ impl<V: Driver> DeviceWeights<V> {
 
 impl<V: Driver> DeviceCsr<V> {
     fn new(launcher: &Launcher<V>, csr: &Csr) -> Result<Self> {
+        // Kernels take ids as addresses.
+        csr.check_range()?;
         Ok(DeviceCsr {
             row_ptr: launcher.copy(&csr.row_ptr)?,
             col_idx: launcher.copy(&csr.col_idx)?,

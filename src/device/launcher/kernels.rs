@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 pub struct Kernel {
     /// Its symbol: the name of the function in `kernels/`.
     pub name: &'static str,
-    /// Threads of a block in x and y. `route_forward` and `knots_backward` take fewer in y where shared memory is short.
+    /// Threads of a block in x and y. `route_forward` and `knots_backward` take fewer in y where shared memory is short,
+    /// `knots_forward` where its tables are small.
     pub block: [u32; 2],
     /// Bytes of dynamic shared memory of a block, by the sizes of the model; none: it has no such memory. Of the kernels of
     /// `knots.cu`, at most: how many pieces experts have is known when they are compiled.
@@ -53,7 +54,7 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 29] = [
+const LINEAR: [&str; 36] = [
     "adam",
     "draw_noise",
     "graph_sum_backward",
@@ -62,6 +63,7 @@ const LINEAR: [&str; 29] = [
     "hop_weights_forward",
     "judge_loss",
     "judge_norm",
+    "keep",
     "largest",
     "monb_finish_coefficients",
     "monb_finish_gates",
@@ -75,6 +77,12 @@ const LINEAR: [&str; 29] = [
     "readout_bias",
     "retarget",
     "route_backward_embeddings",
+    "select_columns",
+    "select_entries",
+    "select_graphs",
+    "select_nodes",
+    "select_nonzeros",
+    "select_segments",
     "square_sums",
     "table_finish",
     "table_own",
@@ -158,7 +166,7 @@ fn table() -> Vec<Kernel> {
     add(&EXPERTS, [compile::THREADS, 1], None);
     add(&walk_table::SUMS, [THREADS, 1], None);
     add(&walk_table::FORWARD, [THREADS, 1], Some(|_| walk_table::WEIGHT_BYTES));
-    add(&["knots_forward"], [32, knots::FORWARD_WARPS], Some(|_| knots::TABLE_BYTES));
+    add(&["knots_forward"], [32, knots::ALONE_WARPS], Some(|_| knots::SUM_BYTES));
     add(&["knots_backward"], [32, knots::BACKWARD_WARPS], Some(|_| knots::SUM_BYTES));
     for (variant, dynamic) in monb::VARIANTS {
         add(&[variant.forward, variant.backward], [variant.threads, 1], dynamic);

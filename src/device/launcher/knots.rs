@@ -13,8 +13,10 @@ use crate::plan::BatchSizes;
 use harmonia_graph::error::{Error, Result};
 use std::ptr::null_mut;
 
-/// Shared memory for the tables of a block in the forward pass: two blocks fit every multiprocessor.
-pub(super) const TABLE_BYTES: usize = 48 << 10;
+/// Shared memory for the tables of a block in the forward pass up to which two blocks fit every multiprocessor. Larger tables
+/// have one to themselves, as far as it goes, and a block of twice the warps: lanes that look up pieces in global memory read
+/// from as many places as there are features.
+const TABLE_BYTES: usize = 48 << 10;
 /// Shared memory of a multiprocessor that the blocks of the backward pass share, at most: what GPUs of compute capability 8.6
 /// have. How many warps a block has of it decides no sum.
 pub(super) const SUM_BYTES: usize = 99 << 10;
@@ -24,6 +26,8 @@ const SCRATCH_BYTES: u64 = 64 << 20;
 const LANES: usize = 32;
 /// Warps of a block; of the backward pass at most.
 pub(super) const FORWARD_WARPS: u32 = 8;
+/// Of the forward pass with large tables.
+pub(super) const ALONE_WARPS: u32 = 16;
 pub(super) const BACKWARD_WARPS: u32 = 8;
 /// Rows a block takes at least: its tables are worth loading.
 const ROWS: u64 = 256;
@@ -50,8 +54,9 @@ impl Cut {
         let bytes = (padded(stride) + 2 * stride) * LANES * size_of::<f32>();
         let (lanes, tiles) = tiles(features);
         let (chunks, rows) = stretches(nodes as u64, ROWS, (most.nodes / tiles).max(1));
-        let shared_bytes = if bytes <= TABLE_BYTES { bytes } else { 0 };
-        Cut { lanes, tiles, chunks, rows, warps: FORWARD_WARPS, shared_bytes }
+        let shared_bytes = if bytes <= most.shared.min(SUM_BYTES) { bytes } else { 0 };
+        let warps = if (TABLE_BYTES..).contains(&shared_bytes) { ALONE_WARPS } else { FORWARD_WARPS };
+        Cut { lanes, tiles, chunks, rows, warps, shared_bytes }
     }
 
     /// A chunk of rows for each warp. Chunks, and so the order of sums, depend on the sizes of batch and model alone: `planned`

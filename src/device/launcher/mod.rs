@@ -25,6 +25,7 @@ mod readout;
 mod reduce;
 mod route;
 mod rows;
+mod select;
 mod sparse;
 mod table;
 mod table_cells;
@@ -40,7 +41,7 @@ use super::{
     VerdictOf,
 };
 use crate::architecture::Layout;
-use crate::batch::Batch;
+use crate::batch::{Batch, Selection};
 use crate::config::DropoutPlace;
 use crate::config::{Monb, States};
 use crate::plan::{BatchSizes, Plan, Space};
@@ -54,6 +55,7 @@ pub use kernels::{Kernel, kernel, kernels};
 pub use memory::{Buffer, DeviceMatrix};
 pub use project::DeviceHops;
 pub use rows::DeviceRowReader;
+pub use select::DeviceCollection;
 use std::sync::Mutex;
 pub use verdict::DeviceVerdict;
 
@@ -230,6 +232,7 @@ impl<V: Driver> Device for Launcher<V> {
     type Knots = DeviceKnots<V>;
     type Hops = DeviceHops<V>;
     type Scope = DeviceScope<V>;
+    type Collection = DeviceCollection<V>;
     type Verdict = DeviceVerdict<V>;
     type RowReader = DeviceRowReader<V>;
 
@@ -270,6 +273,14 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn retarget(&self, inputs: &mut DeviceInputs<V>, batch: &Batch) -> Result<()> {
         inputs.retarget(self, batch)
+    }
+
+    fn collection(&self, whole: &Batch, plan: Plan) -> Result<Option<DeviceCollection<V>>> {
+        DeviceCollection::new(self, whole, plan)
+    }
+
+    fn select(&self, collection: &DeviceCollection<V>, selection: &Selection) -> Result<DeviceInputs<V>> {
+        self.select_batch(collection, selection)
     }
 
     fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<DeviceScope<V>>> {
@@ -337,6 +348,10 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn read(&self, values: &mut [f32], buffer: &Buffer<V, f32>) -> Result<()> {
         self.fetch_into(values, buffer)
+    }
+
+    fn keep(&self, kept: &mut Buffer<V, f32>, values: &Buffer<V, f32>) -> Result<()> {
+        self.keep_values(kept, values)
     }
 
     fn upload_matrix(&self, values: &[f32], features: usize) -> Result<DeviceMatrix<V>> {

@@ -18,13 +18,13 @@ pub(super) struct SparseFeatures<V: Driver> {
     pub(super) col_idx: Buffer<V, u32>,
     /// Place of each entry of the rows.
     pub(super) places: Buffer<V, u32>,
-    column_ptr: Buffer<V, u64>,
-    rows: Buffer<V, u32>,
-    values: Buffer<V, f32>,
-    begin: Buffer<V, u64>,
-    end: Buffer<V, u64>,
-    segment_column: Buffer<V, u32>,
-    first_segment: Buffer<V, u32>,
+    pub(super) column_ptr: Buffer<V, u64>,
+    pub(super) rows: Buffer<V, u32>,
+    pub(super) values: Buffer<V, f32>,
+    pub(super) begin: Buffer<V, u64>,
+    pub(super) end: Buffer<V, u64>,
+    pub(super) segment_column: Buffer<V, u32>,
+    pub(super) first_segment: Buffer<V, u32>,
 }
 
 impl<V: Driver> SparseFeatures<V> {
@@ -70,6 +70,23 @@ impl<V: Driver> SparseFeatures<V> {
             end: launcher.copy(&end)?,
             segment_column: launcher.copy(&segment_column)?,
             first_segment: launcher.copy(&first_segment)?,
+        })
+    }
+
+    /// Room for so many, and for all segments that they could need; contents undefined.
+    pub(super) fn room(launcher: &Launcher<V>, nodes: usize, entries: usize, cols: usize) -> Result<Self> {
+        let segments = Self::most_segments(cols, entries);
+        Ok(SparseFeatures {
+            row_ptr: launcher.allocate(nodes + 1)?,
+            col_idx: launcher.allocate(entries)?,
+            places: launcher.allocate(entries)?,
+            column_ptr: launcher.allocate(cols + 1)?,
+            rows: launcher.allocate(entries)?,
+            values: launcher.allocate(entries)?,
+            begin: launcher.allocate(segments)?,
+            end: launcher.allocate(segments)?,
+            segment_column: launcher.allocate(segments)?,
+            first_segment: launcher.allocate(cols + 1)?,
         })
     }
 

@@ -73,7 +73,6 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             ("features", dataset.features.bytes()),
             ("graph", adjacency.bytes()),
             ("walk", self.walk_bytes(dataset.graph.nodes(), adjacency.entries())),
-            ("best parameters", layout.len() * F),
         ];
         if device.copies() {
             if !plan.sparse && !matches!(dataset.features.values(), Values::Dense(_)) {
@@ -100,7 +99,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         let (layout, a) = (self.layout, &self.layout.architecture);
         let mut always = vec![
             ("parameters", layout.len() * F),
-            ("best parameters, scored", layout.len() * F),
+            ("best parameters, kept and scored", 2 * layout.len() * F),
             ("gradient", layout.len() * F),
             ("optimizer moments", 2 * layout.len() * F),
             ("routing", 4 * a.features * a.active * F),
@@ -158,6 +157,9 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             walking.push(("rows near targets, at most", sets + long));
         }
         let targets = Objective::of(&dataset.labels).width(a.outputs);
+        if device.copies() && config.train.batch_size > 0 && dataset.graphs() > 1 {
+            walking.push(("all graphs, where batches are put together", self.collection_bytes(targets)));
+        }
         // Gathered where they are computed, with the numbers of their rows; and those of the rows that have targets.
         let Split { train, valid, test } = &dataset.split;
         let scored = [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0);
@@ -168,6 +170,22 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             ("logits that are scored", (scored * (a.outputs + 1) + train.len()) * F),
         ]);
         walking
+    }
+
+    /// Of everything that batches of graphs are put together from.
+    fn collection_bytes(&self, targets: usize) -> usize {
+        let Run { layout, plan, dataset, config, .. } = self;
+        let (a, all) = (&layout.architecture, BatchSizes::all(dataset));
+        let features = if plan.sparse { sparse_bytes(&all, a.features) } else { all.nodes * a.features * F };
+        let reach = match dataset.level == Level::Graph && plan.space == Space::Classes {
+            true => all.nodes * (a.hops + 1) * F,
+            false => self.walk_bytes(all.nodes, all.entries),
+        };
+        let labels = all.rows * (targets + 1) * F + 8 * (dataset.graphs() + 1);
+        // Numbers of nodes and graphs while a batch is put together; of sparse features two for each column and graph.
+        let numbers = 8 * all.nodes + 32 * (dataset.graphs() + 1);
+        let columns = if plan.sparse { 8 * a.features * config.train.batch_size } else { 0 };
+        features + reach + labels + numbers + columns
     }
 
     /// Of a step and of the validation units beside it.

@@ -8,7 +8,6 @@ use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
 use crate::train::batching::portions;
 use harmonia_graph::error::Result;
-use std::borrow::Cow;
 
 /// How good the best model is on some units.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +116,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         }
         let parameters = match which {
             Which::Current => self.device.download(&self.parameters)?,
-            Which::Best => self.best.clone(),
+            Which::Best => self.best()?,
         };
         let parameters = self.device.upload(&parameters)?;
         let name = self.objective.loss_score().name;
@@ -129,7 +128,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
 
     /// Outputs of the best model for any units, units x L.
     fn unit_logits(&mut self, units: &[u32]) -> Result<Vec<f32>> {
-        let parameters = self.device.upload(&self.calibrated_best())?;
+        let parameters = self.device.upload(&self.calibrated_best()?)?;
         self.logits_with(&parameters, units)
     }
 
@@ -164,10 +163,10 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
     }
 
     /// The best parameters, with the calibration in their readout.
-    fn calibrated_best(&self) -> Cow<'_, [f32]> {
+    fn calibrated_best(&self) -> Result<Vec<f32>> {
         match &self.calibration {
-            Some(calibration) => Cow::Owned(self.learned_model(None).calibrated(calibration).parameters),
-            None => Cow::Borrowed(&self.best),
+            Some(calibration) => Ok(self.learned_model(None)?.calibrated(calibration).parameters),
+            None => self.best(),
         }
     }
 
@@ -178,7 +177,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
     /// The device failed.
     pub fn contributions(&mut self, units: &[u32]) -> Result<(Vec<f64>, Vec<f64>)> {
         let a = &self.layout.architecture;
-        let best = self.calibrated_best().into_owned();
+        let best = self.calibrated_best()?;
         let parameters = self.device.upload(&best)?;
         (self.train, self.valid, self.scored) = (None, None, None);
         // H is what contributions are read off: class space does not have it.
@@ -190,7 +189,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
             resident.pass.state().map(|state| self.device.download_matrix(state)).transpose()?.unwrap_or_default();
         let weight = &best[self.layout.readout_weight.clone()];
         let contribution = |row: usize, k: usize| f64::from(state[row * a.features + k] * weight[k * a.outputs]);
-        let contributions = (resident.batch.units.iter())
+        let contributions = (resident.batch()?.units.iter())
             .flat_map(|&(row, _)| (0..a.features).map(move |k| (row as usize, k)))
             .map(|(row, k)| contribution(row, k))
             .collect();

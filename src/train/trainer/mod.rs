@@ -130,6 +130,8 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     goal: Goal,
     train: Option<Resident<'a, D>>,
     valid: Option<Resident<'a, D>>,
+    /// All graphs, on a device that puts batches together by itself; found out by the first step.
+    collection: Option<Option<D::Collection>>,
     /// The whole graph, where steps do not have it.
     scored: Option<Resident<'a, D>>,
     progress: Progress,
@@ -137,8 +139,8 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     gradient: D::Buffer,
     first_moment: D::Buffer,
     second_moment: D::Buffer,
-    /// As training left it: calibration is not in it.
-    best: Vec<f32>,
+    /// Of the best epoch, as training left it: calibration is not in it. On the device: nobody waits for it.
+    best: D::Buffer,
     calibration: Option<Calibration>,
     /// Which parameters learn at which multiple of the learning rate.
     rates: Vec<(Range<usize>, f64)>,
@@ -191,13 +193,14 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             target_scaling,
             train: None,
             valid: None,
+            collection: None,
             scored: None,
             progress: state.progress,
             parameters: device.upload(&state.parameters)?,
             gradient: device.zeros(layout.len())?,
             first_moment: device.upload(&state.first_moment)?,
             second_moment: device.upload(&state.second_moment)?,
-            best: state.best,
+            best: device.upload(&state.best)?,
             rates: rates(layout, config, dataset),
             randomness: Randomness { noise: Some(device.zeros(noise)?), dropout: None },
             checks: [device.verdict()?, device.verdict()?],
@@ -216,8 +219,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     }
 
     /// Parameters of the best epoch so far, as training has them.
-    pub fn best(&self) -> &[f32] {
-        &self.best
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn best(&self) -> Result<Vec<f32>> {
+        self.device.download(&self.best)
     }
 
     /// Host copies of everything needed to go on.
@@ -230,7 +236,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             parameters: self.device.download(&self.parameters)?,
             first_moment: self.device.download(&self.first_moment)?,
             second_moment: self.device.download(&self.second_moment)?,
-            best: self.best.clone(),
+            best: self.best()?,
         })
     }
 
@@ -251,7 +257,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let Decision { best, stop } =
             self.progress.stopping.update(epoch, train_loss, &validation, patience, &self.goal);
         if best {
-            self.device.read(&mut self.best, &self.parameters)?;
+            self.device.keep(&mut self.best, &self.parameters)?;
         }
         self.progress.stopped = stop;
         self.progress.epoch += 1;
@@ -306,31 +312,34 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
 
     /// The best model so far: its outputs in the units of the target or, once [`Trainer::calibrate`] was asked, calibrated,
     /// and its hop weights those of walk lengths.
-    pub fn model(&self, scaling: Option<Scaling>) -> FittedModel {
-        let mut model = self.learned_model(scaling);
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn model(&self, scaling: Option<Scaling>) -> Result<FittedModel> {
+        let mut model = self.learned_model(scaling)?;
         if let Some(basis) = model.layout.hop_basis.take() {
             let hop_logits = &mut model.parameters[self.layout.hop_logits.clone()];
             let theta = hop_basis::weights(&basis, hop_logits, self.layout.architecture.features);
             hop_logits.copy_from_slice(&theta);
         }
-        match (&self.target_scaling, &self.calibration) {
+        Ok(match (&self.target_scaling, &self.calibration) {
             (Some(target), _) => model.in_units_of(target),
             (None, Some(calibration)) => model.calibrated(calibration),
             (None, None) => model,
-        }
+        })
     }
 
     /// The best parameters as they were learned.
-    fn learned_model(&self, scaling: Option<Scaling>) -> FittedModel {
-        FittedModel {
+    fn learned_model(&self, scaling: Option<Scaling>) -> Result<FittedModel> {
+        Ok(FittedModel {
             layout: self.layout.clone(),
-            parameters: self.best.clone(),
+            parameters: self.best()?,
             walk: self.config.walk,
             objective: self.objective,
             scaling,
             calibration: None,
             structure: self.dataset().structure.clone(),
-        }
+        })
     }
 
     /// The loss of a step is taken before its update, so the last update of an epoch is checked here: a checkpoint
@@ -443,12 +452,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let mut resident = self.take_train()?;
         self.draw(&mut resident)?;
         if batches > 1 || self.training().batches.draws() {
-            let batches = &self.training().batches;
-            if batches.shares_nodes() {
-                resident.retarget(batches.whole(units))?;
-            } else {
-                resident = resident.replaced(batches.drawn(units, self.walk_stream()))?;
-            }
+            resident = self.with_units(resident, units)?;
         }
         resident.pass.ops().clear(&mut self.gradient)?;
         resident.take_gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
@@ -470,6 +474,25 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         resident.pass.post()?;
         self.train = Some(resident);
         Ok(())
+    }
+
+    /// The training batch with the units of the next step.
+    fn with_units(&mut self, mut resident: Resident<'a, D>, units: &[u32]) -> Result<Resident<'a, D>> {
+        if self.collection.is_none() {
+            let Way { plan, batches } = self.training();
+            let whole = batches.are_graphs().then(|| batches.whole(&batches.dataset.split.train));
+            let collection = whole.map(|whole| self.device.collection(&whole, *plan)).transpose()?;
+            self.collection = Some(collection.flatten());
+        }
+        let batches = &self.training().batches;
+        if let Some(Some(collection)) = &self.collection {
+            return resident.selected(collection, &batches.selection(units));
+        }
+        if batches.shares_nodes() {
+            resident.retarget(batches.whole(units))?;
+            return Ok(resident);
+        }
+        resident.replaced(batches.drawn(units, self.walk_stream()))
     }
 
     /// Noise and dropout of the next step.

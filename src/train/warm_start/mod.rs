@@ -9,8 +9,8 @@
 //! where b[u,k] = w_k alpha[u,k] and U is the basis that hop weights are learned in: a logistic regression in b. Responses are
 //! fixed where they start, with f_k = 0 at the feature's zero (or least value) and 1 at the value farthest from it; a feature
 //! of two values has no other responses up to scale, so that for one-hot features this is the best model there is. The
-//! regression is solved by Newton's method with conjugate gradients, with the ridge that the validation graphs like
-//! best, and coefficients, hop weights, readout and intercept are set to say the same. Training then starts at the best plain
+//! regression is solved by Newton's method with conjugate gradients, with the ridge that a cross-validation within the training
+//! graphs likes best, and coefficients, hop weights, readout and intercept are set to say the same. Training then starts at the best plain
 //! sum and bends it, instead of looking for it. Sums are taken in one order, so that the bits do not depend on threads.
 
 mod regression;
@@ -54,8 +54,7 @@ pub fn warm_start(parameters: &mut [f32], run: &Prepared, walk: Walk) -> Result<
     let Labels::Classes { ids, .. } = &dataset.labels else { return Err(unfit("labels of another kind")) };
     normalise(parameters, layout, &ends(&dataset.features));
     let columns = columns(dataset, layout, walk, parameters);
-    let pick = |units: &[u32]| Rows { columns: &columns, units: units.to_vec(), labels: ids };
-    let solution = fit(&pick(&dataset.split.train), &pick(&dataset.split.valid));
+    let solution = fit(&Rows { columns: &columns, units: dataset.split.train.clone(), labels: ids });
     set(parameters, layout, &solution);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The regression against the engine, and each step of it.
 
-use super::regression::newton;
+use super::regression::{RIDGES, newton, parts, penalty};
 use super::*;
 use crate::config::Config;
 use crate::model::{FittedModel, initial_parameters};
@@ -49,8 +49,8 @@ fn the_engine_says_what_the_regression_says() {
     let columns = columns(&run.dataset, &run.layout, config.walk, &parameters);
     let Labels::Classes { ids, .. } = &run.dataset.labels else { panic!() };
     let rows = |units: &[u32]| Rows { columns: &columns, units: units.to_vec(), labels: ids };
-    let (train, valid) = (rows(&run.dataset.split.train), rows(&run.dataset.split.valid));
-    let solution = fit(&train, &valid);
+    let train = rows(&run.dataset.split.train);
+    let solution = fit(&train);
     // The engine, with hop weights of walk lengths.
     let basis = run.layout.hop_basis.clone().unwrap();
     let range = run.layout.hop_logits.clone();
@@ -122,4 +122,62 @@ fn a_point_through_two_conditions_is_the_nearest() {
     let change: Vec<f64> = point.iter().zip(start).map(|(a, b)| a - b).collect();
     assert!(dot(&change, &[1.0, 1.0, -1.0]).abs() < 1e-12);
     assert!(through(&start, &[(vec![1.0, 0.0, 0.0], 0.0), (vec![2.0, 0.0, 0.0], 1.0)]).is_none());
+}
+
+#[test]
+fn every_training_graph_is_left_out_once_and_each_part_has_its_share_of_both_classes() {
+    let (columns, labels) = noisy_columns();
+    let train = Rows { columns: &columns, units: (3..114).collect(), labels: &labels };
+    let parts = parts(&train);
+    let mut seen: Vec<u32> = parts.iter().flat_map(|(_, left_out)| left_out.units.clone()).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, train.units);
+    let of = |rows: &Rows<'_>, class: u32| rows.units.iter().filter(|&&unit| labels[unit as usize] == class).count();
+    for (rest, left_out) in &parts {
+        assert_eq!(rest.units.len() + left_out.units.len(), train.units.len());
+        assert!(left_out.units.iter().all(|unit| !rest.units.contains(unit)));
+        for class in [0, 1] {
+            let share = of(&train, class) / parts.len();
+            assert!((share..=share + 1).contains(&of(left_out, class)), "class {class}");
+        }
+    }
+}
+
+/// Two of eight columns decide, with noise: neither the strongest nor the weakest ridge serves best.
+fn noisy_columns() -> (Columns, Vec<u32>) {
+    // Spread over (-1, 1) without a pattern that a regression could find.
+    let spread = |at: usize| 2.0 * ((at as f64 * 12.9898).sin() * 43758.5453).rem_euclid(1.0) - 1.0;
+    let rows: Vec<Vec<(usize, f64)>> =
+        (0..120).map(|unit| (0..8).map(|column| (column, spread(unit * 8 + column + 1))).collect()).collect();
+    let label = |(unit, row): (usize, &Vec<(usize, f64)>)| {
+        let chance = 0.5 * (1.0 + spread(5000 + unit));
+        u32::from(8.0 * row[0].1 - 5.6 * row[1].1 + (1.0 / chance - 1.0).ln() > 0.0)
+    };
+    let labels = rows.iter().enumerate().map(label).collect();
+    (Columns { rows, count: 8 }, labels)
+}
+
+#[test]
+fn the_ridge_is_the_one_that_graphs_left_out_like_best() {
+    let (columns, labels) = noisy_columns();
+    let train = Rows { columns: &columns, units: (0..120).collect(), labels: &labels };
+    let scales = columns.scales(&train.units);
+    // Each ridge from nothing, where `fit` goes on from the ridge before.
+    let solve = |rows: &Rows<'_>, ridge: f64| {
+        let mut weights = vec![0.0; columns.count + 1];
+        newton(&mut weights, rows, &penalty(ridge, &scales));
+        weights
+    };
+    let left_out_loss = |ridge: f64| -> f64 {
+        let loss =
+            |(rest, out): &(Rows<'_>, Rows<'_>)| out.loss(&out.logits(&solve(rest, ridge))) * out.units.len() as f64;
+        parts(&train).iter().map(loss).sum()
+    };
+    let losses: Vec<f64> = RIDGES.iter().map(|&ridge| left_out_loss(ridge)).collect();
+    let best = (0..RIDGES.len()).min_by(|&a, &b| losses[a].total_cmp(&losses[b])).unwrap();
+    assert!(best > 0 && best < RIDGES.len() - 1, "the best ridge is at an end: {losses:?}");
+    let (found, expected) = (train.logits(&fit(&train)), train.logits(&solve(&train, RIDGES[best])));
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-2 * (1.0 + expected.abs()), "{found} {expected}");
+    }
 }

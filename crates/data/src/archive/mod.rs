@@ -22,6 +22,8 @@ use zip::{CompressionMethod, ZipArchive};
 const MOST_ENTRIES: usize = 100_000;
 /// Capacity that is taken on the word of a zip; beyond it a buffer grows with what really comes.
 const TRUSTED_CAPACITY: u64 = 1 << 26;
+/// Bytes by which a buffer grows at least.
+const SMALLEST_STEP: u64 = 1 << 16;
 /// Bytes of a member's name: it is part of messages.
 const LONGEST_NAME: usize = 255;
 
@@ -99,14 +101,25 @@ impl Archive {
     /// # Errors
     /// No such member, more than `most` bytes, damaged, truncated or beyond the decompression limit.
     pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        if let Kind::Zip { members, .. } = &self.kind
-            && let Some(member) = members.get(self.index(name)?)
-        {
-            bytes.reserve(member.size.min(most).min(TRUSTED_CAPACITY) as usize);
-        }
+        let declared = match &self.kind {
+            Kind::Zip { members, .. } if !name.ends_with(".gz") => {
+                members.get(self.index(name)?).map(|member| member.size)
+            }
+            _ => None,
+        };
+        let mut bytes: Vec<u8> = Vec::with_capacity(declared.unwrap_or(0).min(most).min(TRUSTED_CAPACITY) as usize);
         let mut limited = self.reader(name)?.take(most.saturating_add(1));
-        limited.read_to_end(&mut bytes).map_err(|error| self.failed(name, error))?;
+        loop {
+            let room = bytes.capacity() - bytes.len();
+            let read = limited.by_ref().take(room as u64).read_to_end(&mut bytes);
+            if read.map_err(|error| self.failed(name, error))? < room {
+                break;
+            }
+            // Twice as much, but not more than the member is said to have: it may have far less, or lie.
+            let length = bytes.len() as u64;
+            let left = declared.and_then(|declared| declared.checked_sub(length)).unwrap_or(u64::MAX).saturating_add(1);
+            bytes.reserve_exact(length.max(SMALLEST_STEP).min(left) as usize);
+        }
         if bytes.len() as u64 > most {
             return Err(Error::file(&self.location(name), format!("expected at most {most} bytes, found more")));
         }

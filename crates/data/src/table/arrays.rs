@@ -255,22 +255,42 @@ pub(super) fn ids(array: &Npy<'_>, path: &Path, name: &str) -> Result<Table> {
     Ok(Table { path: path.to_path_buf(), rows, columns, places: Places::default() })
 }
 
-/// Edges of a `.npy`: two columns, or the two rows of an edge index.
+/// Calls `edge(row, source, target)` for the edges of an array of rows or columns of two, until it has seen enough. A part at
+/// a time: a small archive may hold hundreds of megabytes of them.
 ///
 /// # Errors
 /// Another shape, no integers, or 2 x 2, which may be either.
-pub(super) fn edges(array: &Npy<'_>, path: &Path) -> Result<(Vec<i64>, Vec<i64>)> {
-    let values = array.integers().ok_or_else(|| {
+pub(super) fn each_edge(array: &Npy<'_>, path: &Path, mut edge: impl FnMut(usize, i64, i64) -> bool) -> Result<()> {
+    const PART: usize = 1 << 16;
+    let no_integers = || {
         Error::file(path, format!("expected integer ids, found {:?}; save edges.astype(numpy.int64)", array.element))
-    })?;
-    match array.shape[..] {
-        [2, 2] => Err(Error::file(path, "a 2 x 2 array may be edges in rows or in columns; save the edges as text")),
-        [_, 2] => {
-            Ok((values.iter().step_by(2).copied().collect(), values.iter().skip(1).step_by(2).copied().collect()))
+    };
+    let integers = |elements: std::ops::Range<usize>| array.part(elements).integers().ok_or_else(no_integers);
+    integers(0..1)?;
+    let (count, in_rows) = match array.shape[..] {
+        [2, 2] => {
+            return Err(Error::file(path, "a 2 x 2 array may be edges in rows or in columns; save the edges as text"));
         }
-        [2, count] => Ok((values.iter().take(count).copied().collect(), values.iter().skip(count).copied().collect())),
-        _ => Err(Error::file(path, format!("expected edges x 2 or 2 x edges, found shape {:?}", array.shape))),
+        [count, 2] => (count, true),
+        [2, count] => (count, false),
+        _ => return Err(Error::file(path, format!("expected edges x 2 or 2 x edges, found shape {:?}", array.shape))),
+    };
+    for first in (0..count).step_by(PART) {
+        let rows = first..(first + PART).min(count);
+        let (sources, targets) = match in_rows {
+            true => {
+                let both = integers(2 * rows.start..2 * rows.end)?;
+                both.as_chunks::<2>().0.iter().map(|&[source, target]| (source, target)).unzip()
+            }
+            false => (integers(rows.clone())?, integers(count + rows.start..count + rows.end)?),
+        };
+        for (row, (&source, &target)) in rows.zip(sources.iter().zip(&targets)) {
+            if !edge(row, source, target) {
+                return Ok(());
+            }
+        }
     }
+    Ok(())
 }
 
 /// Integers of one dimension.

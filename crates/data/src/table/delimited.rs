@@ -1,23 +1,21 @@
 //! Text tables: fields separated by commas, tabs, semicolons or spaces, quoted where needed, gzip'ed or not.
 //!
-//! The whole text is held and read once for each way a column is tried: first as numbers, and again, for the columns
-//! that are none, as words. Invariant: a fault names the line a person would find it on.
+//! The text is gone through once for each way a column is tried: first as numbers, and again, for the columns that are
+//! none, as words; what is held are the columns. Invariant: a fault names the line a person would find it on.
 
 use super::column::{
     Categories, Column, Faults, Missing, Places, Role, Table, Texts, Values, integer, is_missing, not_a_measure,
     number, shortened,
 };
 use super::record::Records;
-use crate::archive::limit;
+use super::stream::{LONGEST_ROW, Text, each_record};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
-use std::io::Read;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// A text table whose first row has been looked at.
 pub(super) struct Delimited {
     path: PathBuf,
-    text: String,
     delimiter: u8,
     first: Vec<String>,
 }
@@ -28,17 +26,20 @@ impl Delimited {
     /// # Errors
     /// Unreadable, empty, not UTF-8, or a quote that does not close.
     pub(super) fn open(path: &Path) -> Result<Delimited> {
-        let text = text(path)?;
-        let delimiter = delimiter(path, &text);
-        let (mut records, mut first) = (Records::new(&text, delimiter), Vec::new());
-        match records.next(&mut first) {
-            Err(fault) => Err(Error::file(path, fault)),
-            Ok(None) => Err(Error::file(path, "is empty: expected at least one row")),
-            Ok(Some(_)) => {
-                let first = first.into_iter().map(|field| field.into_owned()).collect();
-                Ok(Delimited { path: path.to_path_buf(), text, delimiter, first })
-            }
+        let delimiter = delimiter(path)?;
+        let mut first = None;
+        each_record(path, delimiter, |_, fields| {
+            first = Some(fields.iter().map(|field| field.to_string()).collect());
+            Ok(false)
+        })?;
+        match first {
+            None => Err(Error::file(path, "is empty: expected at least one row")),
+            Some(first) => Ok(Delimited { path: path.to_path_buf(), delimiter, first }),
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The first row: a header or data.
@@ -71,7 +72,10 @@ impl Delimited {
         };
         let mut words: Vec<Builder> = builders.iter().zip(&roles).map(again).collect();
         if words.iter().any(|builder| !matches!(builder, Builder::Skip)) {
-            self.fill(header, &names, &mut words)?;
+            let (again, _) = self.fill(header, &names, &mut words)?;
+            if again != rows {
+                return Err(Error::file(&self.path, "changed while it was being read; convert it again"));
+            }
         }
         let mut columns = Vec::with_capacity(names.len());
         for ((name, numbers), words) in names.into_iter().zip(builders).zip(words) {
@@ -106,26 +110,11 @@ impl Delimited {
     }
 
     fn fill(&self, header: bool, names: &[String], builders: &mut [Builder]) -> Result<(usize, Places)> {
-        let mut records = Records::new(&self.text, self.delimiter);
-        let (mut fields, mut places, mut faults) = (Vec::new(), Places::default(), Faults::new(&self.path));
+        let (mut places, mut faults) = (Places::default(), Faults::new(&self.path));
         let mut rows = 0;
-        if header {
-            records.next(&mut fields).map_err(|fault| Error::file(&self.path, fault))?;
-        }
-        while let Some(line) = records.next(&mut fields).map_err(|fault| Error::file(&self.path, fault))? {
-            if fields.len() != builders.len() {
-                faults.add(|| {
-                    let (expected, found) = (builders.len(), fields.len());
-                    let fields = if expected == 1 { "field" } else { "fields" };
-                    format!("line {line}: expected {expected} {fields} ({}), found {found}", listed(names))
-                });
-                if faults.is_full() {
-                    break;
-                }
-                continue;
-            }
+        self.each_row(header, names, &mut faults, |line, fields, faults| {
             places.note(rows, line);
-            for ((builder, field), name) in builders.iter_mut().zip(&fields).zip(names) {
+            for ((builder, field), name) in builders.iter_mut().zip(fields).zip(names) {
                 match builder.push(field, rows) {
                     Pushed::Fine => {}
                     Pushed::NotFinite => faults.add(|| {
@@ -133,30 +122,60 @@ impl Delimited {
                         format!("line {line}: column `{name}`: expected a finite 32-bit number, found `{field}`")
                     }),
                     Pushed::TooMany(first) => {
-                        let value = self.field(header, first, name, names);
+                        let value = self.field(header, first, name, names)?;
                         return Err(not_a_measure(&self.path, name, &places.of(first), &value));
                     }
                 }
             }
             rows += 1;
-            if faults.is_full() {
-                break;
-            }
-        }
+            Ok(!faults.is_full())
+        })?;
         faults.finish()?;
         Ok((rows, places))
     }
 
-    /// One field again, for a message.
-    fn field(&self, header: bool, row: usize, name: &str, names: &[String]) -> String {
-        let (mut records, mut fields) = (Records::new(&self.text, self.delimiter), Vec::new());
-        for _ in 0..=row + usize::from(header) {
-            if !matches!(records.next(&mut fields), Ok(Some(_))) {
-                return String::new();
+    /// Hands on every row below the header that has a field for each name, with its line, until `row` has seen enough;
+    /// rows of another length are faults.
+    ///
+    /// # Errors
+    /// Unreadable, or what `row` gives.
+    pub(super) fn each_row(
+        &self,
+        header: bool,
+        names: &[String],
+        faults: &mut Faults,
+        mut row: impl FnMut(u64, &[Cow<'_, str>], &mut Faults) -> Result<bool>,
+    ) -> Result<()> {
+        let mut above = header;
+        each_record(&self.path, self.delimiter, |line, fields| {
+            if std::mem::take(&mut above) {
+                return Ok(true);
             }
-        }
+            if fields.len() == names.len() {
+                return row(line, fields, faults);
+            }
+            faults.add(|| {
+                let (expected, found) = (names.len(), fields.len());
+                let fields = if expected == 1 { "field" } else { "fields" };
+                format!("line {line}: expected {expected} {fields} ({}), found {found}", listed(names))
+            });
+            Ok(!faults.is_full())
+        })
+    }
+
+    /// One field again, for a message.
+    fn field(&self, header: bool, row: usize, name: &str, names: &[String]) -> Result<String> {
         let column = names.iter().position(|other| other == name).unwrap_or(0);
-        fields.get(column).map_or(String::new(), |field| field.to_string())
+        let (mut left, mut found) = (row + usize::from(header), String::new());
+        each_record(&self.path, self.delimiter, |_, fields| {
+            let is_it = left == 0;
+            if is_it {
+                found = fields.get(column).map_or(String::new(), |field| field.to_string());
+            }
+            left = left.saturating_sub(1);
+            Ok(!is_it)
+        })?;
+        Ok(found)
     }
 }
 
@@ -223,43 +242,31 @@ impl Builder {
 /// # Errors
 /// Unreadable, not UTF-8, or unpacking to far more than its size allows.
 pub(super) fn text(path: &Path) -> Result<String> {
-    let mut bytes = files::read(path)?;
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
-        let most = limit(bytes.len() as u64);
-        let mut unpacked = Vec::new();
-        // A file may be several gzip members one after the other.
-        let read = flate2::read::MultiGzDecoder::new(&bytes[..]).take(most + 1).read_to_end(&mut unpacked);
-        read.map_err(|error| Error::file(path, format!("expected gzip, found damage ({error}); pack it again")))?;
-        if unpacked.len() as u64 > most {
-            return Err(Error::file(path, format!("unpacks to more than {most} bytes; unpack it first")));
-        }
-        bytes = unpacked;
+    let mut text = Text::open(path)?;
+    while !text.has_ended() {
+        text.more()?;
     }
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Error::file(path, "expected UTF-8 text, found UTF-16; save it as CSV UTF-8"));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let end = error.utf8_error().valid_up_to();
-        let line = 1 + error.as_bytes().iter().take(end).filter(|&&byte| byte == b'\n').count();
-        Error::file(path, format!("line {line}: expected UTF-8 text, found other bytes; save it as UTF-8"))
-    })?;
-    // Spreadsheets put a byte order mark in front.
-    Ok(match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_string(),
-        None => text,
-    })
+    Ok(text.into_held())
 }
 
 /// The separator: tab for .tsv; else a comma, or what the first row has instead of one.
-fn delimiter(path: &Path, text: &str) -> u8 {
+fn delimiter(path: &Path) -> Result<u8> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if name.ends_with(".tsv") || name.ends_with(".tsv.gz") {
-        return b'\t';
+        return Ok(b'\t');
+    }
+    let mut text = Text::open(path)?;
+    let mut first = None;
+    while first.is_none() && !text.has_ended() && text.held().len() <= LONGEST_ROW {
+        text.more()?;
+        // A line without its end may go on.
+        let whole = |line: &&str| text.has_ended() || line.ends_with('\n');
+        let lines = text.held().split_inclusive('\n').skip_while(|line| Records::is_preamble(line));
+        first = lines.take(1).find(whole).map(str::to_string);
     }
     let mut quoted = false;
     let mut occurs = [false; 256];
-    let lines = text.lines().skip_while(|line| Records::is_preamble(line));
-    for byte in lines.take(1).flat_map(str::bytes) {
+    for byte in first.unwrap_or_default().bytes() {
         quoted ^= byte == b'"';
         if !quoted {
             occurs[usize::from(byte)] = true;
@@ -267,5 +274,5 @@ fn delimiter(path: &Path, text: &str) -> u8 {
     }
     // Spaces stand inside names: they separate only in files that are not called .csv.
     let spaces = if name.contains(".csv") { &b""[..] } else { b" " };
-    *b",\t;".iter().chain(spaces).find(|&&byte| occurs[usize::from(byte)]).unwrap_or(&b',')
+    Ok(*b",\t;".iter().chain(spaces).find(|&&byte| occurs[usize::from(byte)]).unwrap_or(&b','))
 }

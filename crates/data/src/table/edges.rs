@@ -3,14 +3,15 @@
 //! Invariant: every pair is in range, inside one graph, and every weight positive, or the row is named.
 
 use super::arrays::{self, Sparse};
-use super::column::{Faults, Key, Role, Table, Values, number, shortened};
+use super::column::{Faults, Key, Role, Table, Values, integer, number, shortened};
+use super::delimited::Delimited;
 use super::index::Index;
 use super::sheet::{Kind, Sheet};
 use super::{Columns, Options};
 use crate::npz::Npz;
 use harmonia_graph::error::{Error, Result, suggestion};
 use harmonia_graph::files;
-use harmonia_graph::graph::{Csr, Direction, Graph};
+use harmonia_graph::graph::{Csr, Direction, EdgeList, Graph, WeightedEdgeList};
 use harmonia_graph::npy::Npy;
 use std::path::Path;
 
@@ -72,29 +73,52 @@ fn listed_both_ways(adjacency: &Csr) -> (usize, usize) {
 /// # Errors
 /// An unreadable file or a bad row.
 pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Option<&[u32]>) -> Result<Edges> {
-    let mut rows = Rows { index, graph_of, faults: Faults::new(path), pairs: Vec::new(), weights: None };
+    let mut rows = Rows { index, graph_of, faults: Faults::new(path), listed: Listed::default() };
     match Kind::of(path)? {
         Kind::Text | Kind::Parquet => {
-            let table = table(path, &options.columns, index)?;
-            rows.take(&table, &options.columns)?;
+            let sheet = Sheet::open(path)?;
+            let (names, header) = names(&sheet, path, &options.columns, index)?;
+            match sheet {
+                Sheet::Text(text) => rows.stream(text, &names, header, &options.columns)?,
+                Sheet::Parquet(parquet) => {
+                    rows.take(&parquet.read(|name| role(name, &options.columns))?, &options.columns)?
+                }
+            }
         }
         Kind::Npy => {
             let bytes = files::read(path)?;
-            let (sources, targets) = arrays::edges(&Npy::parse(&bytes, path)?, path)?;
-            rows.integers(&sources, &targets, None);
+            rows.array(&Npy::parse(&bytes, path)?, path, None)?;
         }
         Kind::Npz => archive(path, &mut rows)?,
     }
     rows.faults.finish()?;
-    Ok(Edges { pairs: rows.pairs, weights: rows.weights })
+    let (pairs, weights) = match rows.listed {
+        Listed::Plain(edges) => (edges.into_pairs(), None),
+        Listed::Weighted(edges) => {
+            let (pairs, weights) = edges.into_parts();
+            (pairs, Some(weights))
+        }
+    };
+    Ok(Edges { pairs, weights })
+}
+
+/// Repeats are merged as they come: a small file may hold hundreds of millions of them.
+enum Listed {
+    Plain(EdgeList),
+    Weighted(WeightedEdgeList),
+}
+
+impl Default for Listed {
+    fn default() -> Self {
+        Listed::Plain(EdgeList::default())
+    }
 }
 
 struct Rows<'a> {
     index: &'a Index,
     graph_of: Option<&'a [u32]>,
     faults: Faults,
-    pairs: Vec<(u32, u32)>,
-    weights: Option<Vec<f32>>,
+    listed: Listed,
 }
 
 impl Rows<'_> {
@@ -108,43 +132,79 @@ impl Rows<'_> {
         let weights = match column(&|name| columns.is_weight(name)) {
             None => None,
             Some(Values::Numbers(weights)) => Some(weights),
-            Some(Values::Categories { codes, names }) => {
-                let word = |code: &u8| names.get(*code as usize).filter(|name| number(name).is_none());
-                let row = codes.iter().position(|code| word(code).is_some()).unwrap_or(0);
-                let found = codes.get(row).and_then(word).map_or(String::new(), |word| shortened(word));
-                let at = table.places.of(row);
-                return Err(Error::file(&table.path, format!("{at}: expected a weight > 0, found `{found}`")));
-            }
-            Some(_) => return Err(Error::file(&table.path, "expected numbers as weights")),
+            Some(values) => return Err(no_weight(table, values)),
         };
-        self.pairs.reserve_exact(table.rows);
         for row in 0..table.rows {
-            self.pair(sources.key(row), targets.key(row), &|| table.places.of(row));
-            if let Some(&weight) = weights.and_then(|weights| weights.get(row)) {
-                self.weigh(weight, &|| table.places.of(row));
-            }
+            let weight = weights.and_then(|weights| weights.get(row)).copied();
+            self.edge(sources.key(row), targets.key(row), weight, &|| table.places.of(row));
             if self.faults.is_full() {
                 break;
             }
         }
-        self.weights = weights.cloned();
         Ok(())
     }
 
-    fn integers(&mut self, sources: &[i64], targets: &[i64], weights: Option<Vec<f32>>) {
-        for (row, (&source, &target)) in sources.iter().zip(targets).enumerate() {
-            self.pair(Key::Integer(source), Key::Integer(target), &|| format!("row {row}"));
-            if let Some(&weight) = weights.as_ref().and_then(|weights| weights.get(row)) {
-                self.weigh(weight, &|| format!("row {row}"));
-            }
-            if self.faults.is_full() {
-                break;
-            }
+    /// Rows of a text, none of which is held.
+    fn stream(&mut self, text: Delimited, names: &[String], header: bool, columns: &Columns) -> Result<()> {
+        let place = |is: &dyn Fn(&str) -> bool| names.iter().position(|name| is(name));
+        let (Some(source), Some(target)) =
+            (place(&|name| columns.is_source(name)), place(&|name| columns.is_target(name)))
+        else {
+            return Err(Error::file(text.path(), "expected columns source and target"));
+        };
+        let weight = place(&|name| columns.is_weight(name));
+        let mut lengths = Faults::new(text.path());
+        let mut all_numbers = true;
+        text.each_row(header, names, &mut lengths, |line, fields, _| {
+            let field = |at: usize| fields.get(at).map_or("", |field| &**field);
+            let key = |at: usize| integer(field(at)).map_or(Key::Text(field(at)), Key::Integer);
+            let value = weight.map(|at| number(field(at)).filter(|value| value.is_finite()));
+            all_numbers = value != Some(None);
+            self.edge(key(source), key(target), value.flatten(), &|| format!("line {line}"));
+            Ok(all_numbers && !self.faults.is_full())
+        })?;
+        if !all_numbers {
+            // What kind of words they are takes a look at all of the column.
+            let weights = |name: &str| if columns.is_weight(name) { Role::Measure } else { Role::Skip };
+            let table = text.read((!header).then(|| names.to_vec()), weights)?;
+            let column = table.column(|name| columns.is_weight(name));
+            return Err(column.map_or(not_weights(&table.path), |column| no_weight(&table, &column.values)));
         }
-        self.weights = weights;
+        lengths.finish()
     }
 
-    fn pair(&mut self, source: Key<'_>, target: Key<'_>, at: &dyn Fn() -> String) {
+    /// Edges in an array.
+    fn array(&mut self, array: &Npy<'_>, path: &Path, weights: Option<&[f32]>) -> Result<()> {
+        arrays::each_edge(array, path, |row, source, target| {
+            let weight = weights.and_then(|weights| weights.get(row)).copied();
+            self.edge(Key::Integer(source), Key::Integer(target), weight, &|| format!("row {row}"));
+            !self.faults.is_full()
+        })
+    }
+
+    fn edge(&mut self, source: Key<'_>, target: Key<'_>, weight: Option<f32>, at: &dyn Fn() -> String) {
+        let Some((i, j)) = self.pair(source, target, at) else { return };
+        self.keep(i, j, weight, at);
+    }
+
+    fn keep(&mut self, i: u32, j: u32, weight: Option<f32>, at: &dyn Fn() -> String) {
+        if let Some(weight) = weight.filter(|weight| !(weight.is_normal() && *weight > 0.0)) {
+            self.faults.add(|| format!("{}: expected a weight > 0, found {weight}; drop edges without weight", at()));
+        }
+        match (&mut self.listed, weight) {
+            (Listed::Plain(edges), None) => edges.push(i, j),
+            (Listed::Weighted(edges), Some(weight)) => edges.push(i, j, weight),
+            // A file has weights or it has none: the first edge tells.
+            (listed, Some(weight)) => {
+                let mut edges = WeightedEdgeList::default();
+                edges.push(i, j, weight);
+                *listed = Listed::Weighted(edges);
+            }
+            (Listed::Weighted(_), None) => {}
+        }
+    }
+
+    fn pair(&mut self, source: Key<'_>, target: Key<'_>, at: &dyn Fn() -> String) -> Option<(u32, u32)> {
         let (index, graph_of) = (self.index, self.graph_of);
         match (index.find(source), index.find(target)) {
             (Some(i), Some(j)) => {
@@ -157,22 +217,40 @@ impl Rows<'_> {
                         )
                     });
                 }
-                self.pairs.push((i, j));
+                Some((i, j))
             }
-            (None, _) => self.faults.add(|| format!("{}: edge {}", at(), index.unknown(source))),
-            (_, None) => self.faults.add(|| format!("{}: edge {}", at(), index.unknown(target))),
-        }
-    }
-
-    fn weigh(&mut self, weight: f32, at: &dyn Fn() -> String) {
-        if !(weight.is_normal() && weight > 0.0) {
-            self.faults.add(|| format!("{}: expected a weight > 0, found {weight}; drop edges without weight", at()));
+            (found, _) => {
+                let unknown = if found.is_none() { source } else { target };
+                self.faults.add(|| format!("{}: edge {}", at(), index.unknown(unknown)));
+                None
+            }
         }
     }
 }
 
-fn table(path: &Path, columns: &Columns, index: &Index) -> Result<Table> {
-    let sheet = Sheet::open(path)?;
+/// What to say of weights that are words.
+fn no_weight(table: &Table, values: &Values) -> Error {
+    let Values::Categories { codes, names } = values else { return not_weights(&table.path) };
+    let word = |code: &u8| names.get(*code as usize).filter(|name| number(name).is_none());
+    let row = codes.iter().position(|code| word(code).is_some()).unwrap_or(0);
+    let found = codes.get(row).and_then(word).map_or(String::new(), |word| shortened(word));
+    Error::file(&table.path, format!("{}: expected a weight > 0, found `{found}`", table.places.of(row)))
+}
+
+fn not_weights(path: &Path) -> Error {
+    Error::file(path, "expected numbers as weights")
+}
+
+fn role(name: &str, columns: &Columns) -> Role {
+    match () {
+        () if columns.is_source(name) || columns.is_target(name) => Role::Key,
+        () if columns.is_weight(name) => Role::Measure,
+        () => Role::Skip,
+    }
+}
+
+/// Names of the columns, and whether they stand in the first row.
+fn names(sheet: &Sheet, path: &Path, columns: &Columns, index: &Index) -> Result<(Vec<String>, bool)> {
     let known = |name: &str| columns.is_source(name) || columns.is_target(name) || columns.is_weight(name);
     let names = sheet.names(|first| {
         // Known ids are data, even those that are also words for a column.
@@ -181,30 +259,19 @@ fn table(path: &Path, columns: &Columns, index: &Index) -> Result<Table> {
         let numbers = first.iter().all(|cell| number(cell).is_some());
         Ok(!ids && !numbers && (first.iter().any(|cell| known(cell)) || !is_data(first)))
     })?;
-    let role = |name: &str| match () {
-        () if columns.is_source(name) || columns.is_target(name) => Role::Key,
-        () if columns.is_weight(name) => Role::Measure,
-        () => Role::Skip,
-    };
     let Some(names) = names else {
-        let names = match sheet.width() {
-            2 => vec!["source", "target"],
-            3 => vec!["source", "target", "weight"],
-            width => {
-                let message = format!(
-                    "line 1: expected source, target and perhaps weight, found {width} columns; check the separator or add \
-                     a header"
-                );
-                return Err(Error::file(path, message));
-            }
-        };
-        let plain = |name: &str| if name == "weight" { Role::Measure } else { Role::Key };
-        let mut table = sheet.read(Some(names.into_iter().map(str::to_string).collect()), plain)?;
-        // Columns without a header have the plain names, whatever the caller calls them.
-        for (column, name) in table.columns.iter_mut().zip([&columns.source, &columns.target, &columns.weight]) {
-            column.name = name.clone().unwrap_or_else(|| column.name.clone());
+        let width = sheet.width();
+        if !(2..=3).contains(&width) {
+            let message = format!(
+                "line 1: expected source, target and perhaps weight, found {width} columns; check the separator or add a \
+                 header"
+            );
+            return Err(Error::file(path, message));
         }
-        return Ok(table);
+        // Columns without a header are called as the caller calls them.
+        let usual = [("source", &columns.source), ("target", &columns.target), ("weight", &columns.weight)];
+        let named = |(usual, given): (&str, &Option<String>)| given.clone().unwrap_or_else(|| usual.to_string());
+        return Ok((usual.into_iter().take(width).map(named).collect(), false));
     };
     columns.check(path, &names, &[("source", Columns::is_source), ("target", Columns::is_target)])?;
     if let Some(extra) = names.iter().find(|name| !known(name) && !columns.is_ignored(name)) {
@@ -215,7 +282,7 @@ fn table(path: &Path, columns: &Columns, index: &Index) -> Result<Table> {
         );
         return Err(Error::file(path, message));
     }
-    sheet.read(None, role)
+    Ok((names, true))
 }
 
 /// A first row such as `17,x18`: one id is a number, so it is no header.
@@ -235,12 +302,10 @@ fn archive(path: &Path, rows: &mut Rows<'_>) -> Result<()> {
         // The rows of a matrix are the nodes in order, whatever they are called.
         let entries =
             matrix.rows().enumerate().flat_map(|(row, entries)| entries.map(move |(k, value)| (row, k, value)));
-        for (row, column, value) in entries {
-            rows.pairs.push((row as u32, column));
-            rows.weigh(value, &|| format!("entry ({row}, {column})"));
-        }
         let weighted = matrix.data.iter().any(|&value| value != 1.0);
-        rows.weights = weighted.then_some(matrix.data);
+        for (row, column, value) in entries {
+            rows.keep(row as u32, column, weighted.then_some(value), &|| format!("entry ({row}, {column})"));
+        }
         return Ok(());
     }
     const ENDS: [&str; 2] = ["edges", "edge_index"];
@@ -253,20 +318,16 @@ fn archive(path: &Path, rows: &mut Rows<'_>) -> Result<()> {
     let Some(name) = ENDS.into_iter().find(|name| npz.contains(name)) else {
         return Err(Error::file(path, "expected an array edges or edge_index, or a scipy csr matrix; found neither"));
     };
-    let bytes = npz.array(name)?;
-    let (sources, targets) = arrays::edges(&Npy::parse(&bytes, path)?, path)?;
     let weights = match WEIGHTS.into_iter().find(|name| npz.contains(name)) {
         None => None,
-        Some(name) => {
-            let bytes = npz.array(name)?;
-            let weights = Npy::parse(&bytes, path)?.floats();
-            if weights.len() != sources.len() {
-                let message = format!("array `{name}`: expected {} weights, found {}", sources.len(), weights.len());
-                return Err(Error::file(path, message));
-            }
-            Some(weights)
-        }
+        Some(name) => Some((name, Npy::parse(&npz.array(name)?, path)?.floats())),
     };
-    rows.integers(&sources, &targets, weights);
-    Ok(())
+    let bytes = npz.array(name)?;
+    let array = Npy::parse(&bytes, path)?;
+    let edges = array.len() / 2;
+    if let Some((name, weights)) = weights.as_ref().filter(|(_, weights)| weights.len() != edges) {
+        let message = format!("array `{name}`: expected {edges} weights, found {}", weights.len());
+        return Err(Error::file(path, message));
+    }
+    rows.array(&array, path, weights.as_ref().map(|(_, weights)| &weights[..]))
 }

@@ -42,6 +42,7 @@ mod record;
 mod sheet;
 mod source;
 mod splits;
+mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -24,6 +24,21 @@ impl<'a> Records<'a> {
         records
     }
 
+    /// Goes on in what follows a record, at the beginning of a line.
+    pub(super) fn resumed(text: &'a str, delimiter: u8, line: u64) -> Records<'a> {
+        Records { text, at: 0, line, delimiter }
+    }
+
+    /// Where the next record begins, and its line, blank ones counted.
+    pub(super) fn place(&self) -> (usize, u64) {
+        (self.at, self.line)
+    }
+
+    /// Whether all of the text was looked at.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at >= self.text.len()
+    }
+
     /// Whether a line above the table is skipped.
     pub(super) fn is_preamble(line: &str) -> bool {
         line.starts_with("# ") || line.trim().is_empty()
@@ -93,6 +108,7 @@ impl<'a> Records<'a> {
             let start = self.at + 1;
             let rest = self.text.get(start..).unwrap_or("");
             let Some(length) = rest.find('"') else {
+                self.at = self.text.len();
                 return Err(format!("line {opened}: expected a closing quote, found the end of the file"));
             };
             let part = rest.get(..length).unwrap_or("");

@@ -18,7 +18,7 @@ use crate::archive::Archive;
 use crate::conversion::{self, Common, Converted};
 use harmonia_graph::dataset::{Dataset, Features, Labels, Level};
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::graph::{Direction, Graph, Split};
+use harmonia_graph::graph::{Direction, EdgeList, Graph, Split};
 use harmonia_graph::watch::Watch;
 use names::Known;
 use std::path::Path;
@@ -185,14 +185,14 @@ fn classes(table: &Table, graphs: usize, known: &Known) -> Result<(Labels, Vec<S
 }
 
 fn edges(table: &Table, graph_of: &[u32]) -> Result<Vec<(u32, u32)>> {
-    let mut edges = Vec::new();
+    let mut edges = EdgeList::default();
     let nodes = graph_of.len();
     // Ids count from 1.
     let graph = |id: i64| usize::try_from(id).ok()?.checked_sub(1).and_then(|node| graph_of.get(node));
     for (line, row) in table.rows() {
         let [i, j] = table.pair(line, row)?;
         match (graph(i), graph(j)) {
-            (Some(a), Some(b)) if a == b => edges.push((i as u32 - 1, j as u32 - 1)),
+            (Some(a), Some(b)) if a == b => edges.push(i as u32 - 1, j as u32 - 1),
             (Some(a), Some(b)) => {
                 let message = format!("edge ({i}, {j}) joins graph {} and graph {}, expected one graph", a + 1, b + 1);
                 return Err(table.error(line, &message));
@@ -200,7 +200,7 @@ fn edges(table: &Table, graph_of: &[u32]) -> Result<Vec<(u32, u32)>> {
             _ => return Err(table.error(line, &format!("edge ({i}, {j}): expected node ids in 1..={nodes}"))),
         }
     }
-    Ok(edges)
+    Ok(edges.into_pairs())
 }
 
 /// X, row-major, with a name for each column.

@@ -81,6 +81,14 @@ impl Features {
         &self.values
     }
 
+    /// First entry of each row, and the end, where X is held as sparse rows.
+    pub fn row_ptr(&self) -> Option<&[u64]> {
+        match &self.values {
+            Values::Sparse(sparse) => Some(&sparse.row_ptr),
+            Values::Dense(_) | Values::Half(_) => None,
+        }
+    }
+
     /// Row-major f32, borrowed where X is held so.
     pub fn dense(&self) -> Cow<'_, [f32]> {
         match &self.values {

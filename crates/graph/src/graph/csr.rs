@@ -5,6 +5,8 @@
 
 use super::build;
 use crate::array::Array;
+use crate::error::{Error, Result};
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// A square sparse matrix; without `weights` every stored entry is 1.
@@ -42,6 +44,25 @@ impl Csr {
     /// (column, value) of row `i`.
     pub fn row_entries(&self, i: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
         self.row(i).map(|e| (self.col_idx[e] as usize, self.weights.as_ref().map_or(1.0, |w| w[e])))
+    }
+
+    /// Whether every column is one: the last look before ids become addresses. A file may have changed since it was checked.
+    /// One pass at the speed of memory, over 4 bytes of an entry where a hop moves 4 for each feature beside them.
+    ///
+    /// # Errors
+    /// The first block of ids with one that is out of range.
+    pub fn check_range(&self) -> Result<()> {
+        const BLOCK: usize = 1 << 15;
+        let rows = self.rows();
+        let largest = |ids: &[u32]| ids.iter().fold(0, |largest, &id| largest.max(id)) as usize;
+        match self.col_idx.par_chunks(BLOCK).position_first(|ids| largest(ids) >= rows) {
+            None => Ok(()),
+            Some(block) => Err(Error::Internal(format!(
+                "an id of the graph is out of range, among entries {} and following: there are {rows} nodes, and the graph was \
+                 sound when it was checked",
+                block * BLOCK
+            ))),
+        }
     }
 
     /// A new matrix whose row j lists the rows that have an entry in column j.
@@ -89,5 +110,30 @@ impl Csr {
             base += range.len();
         }
         Csr { row_ptr: row_ptr.into(), col_idx: col_idx.into(), weights: weights.map(Array::from) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_id_out_of_range_is_found_wherever_it_stands() {
+        let rows = 70_000u32;
+        let sound = Csr {
+            row_ptr: (0..=u64::from(rows)).collect::<Vec<_>>().into(),
+            col_idx: (0..rows).collect::<Vec<_>>().into(),
+            weights: None,
+        };
+        sound.check_range().unwrap();
+        for at in [0, 32_767, 32_768, 69_999] {
+            let mut ids: Vec<u32> = (0..rows).collect();
+            ids[at] = rows;
+            let damaged = Csr { col_idx: ids.into(), ..sound.clone() };
+            let message = damaged.check_range().unwrap_err().to_string();
+            assert!(message.contains(&format!("entries {} and", at / (1 << 15) * (1 << 15))), "{at}: {message}");
+        }
+        let nothing = Csr { row_ptr: vec![0, 0].into(), col_idx: Vec::new().into(), weights: None };
+        nothing.check_range().unwrap();
     }
 }

@@ -17,7 +17,7 @@ mod transition;
 pub use adjacency::{Direction, Graph};
 pub use adjacency::{check_entries, check_offsets};
 pub use csr::Csr;
-pub use edge_list::EdgeList;
+pub use edge_list::{EdgeList, WeightedEdgeList};
 pub use neighbourhood::{Neighbourhood, RowSet};
 pub use node_weights::NodeWeights;
 pub use reorder::Reorder;

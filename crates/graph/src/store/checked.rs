@@ -52,6 +52,13 @@ pub fn remember(directory: &Path, symmetric: bool) {
     let _ = note();
 }
 
+/// From now on nothing is known of `directory`.
+pub fn forget(directory: &Path) {
+    if let Some(note) = place(directory) {
+        let _ = fs::remove_file(note);
+    }
+}
+
 fn place(directory: &Path) -> Option<PathBuf> {
     let store = fs::canonicalize(directory).ok()?;
     let name = files::hex(&Sha256::digest(store.as_os_str().as_encoded_bytes()));

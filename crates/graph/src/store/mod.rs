@@ -32,6 +32,7 @@
 mod checked;
 mod lost;
 mod map;
+mod opened;
 mod parts;
 mod reader;
 mod renumber;
@@ -39,6 +40,7 @@ mod writer;
 
 pub use lost::name_lost_files;
 pub use map::{MappedArray, map as map_file};
+pub use opened::damage;
 pub use reader::{Store, Verified, is_conversion};
 pub use writer::{ArrayWriter, Description, Stored, Writer};
 

@@ -1,7 +1,7 @@
 //! Opens a store: sizes, types and offsets at once, every entry before it is used, checksums on request.
 
 use super::map::MappedArray;
-use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, StoredLevel, VERSION, checked, parts};
+use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, StoredLevel, VERSION, checked, opened, parts};
 use crate::array::Array;
 use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder};
 use crate::error::{Error, Result, one_line, suggestion};
@@ -112,6 +112,7 @@ impl Store {
     /// An id out of range, a feature that is not finite, a label or split that does not fit.
     pub fn dataset(self) -> Result<Dataset> {
         let (directory, known) = (self.directory.clone(), checked::recall(&self.directory));
+        opened::note(&directory);
         let dataset = self.read(known)?;
         if known.is_none() {
             checked::remember(&directory, dataset.graph.is_symmetric());
