@@ -38,6 +38,7 @@ typedef struct Dropout {
     uint32_t place;
     float scale;
     uint64_t elements; /* entries of X from here on keep their inputs: points of a grid */
+    uint64_t first;    /* entry of X that the rows at hand begin with */
 } Dropout;
 
 /* Non-zeros of X by columns. A column is cut into segments of at most HARMONIA_LONG_ROW non-zeros, at least one. */

@@ -36,9 +36,9 @@ __device__ __forceinline__ float keep(const Dropout& dropout, uint64_t index) {
     return philox(dropout, index) < dropout.threshold ? 0.0f : dropout.scale;
 }
 
-// X[i,k] as the experts see it; `index` is i * d + k.
+// X[i,k] as the experts see it; `index` is i * d + k, i counted from the first of the rows at hand.
 __device__ __forceinline__ float masked_input(const Dropout& dropout, float x, uint64_t index) {
-    return dropout.place == HARMONIA_DROP_INPUT && index < dropout.elements ? x * keep(dropout, index) : x;
+    return dropout.place == HARMONIA_DROP_INPUT && index < dropout.elements ? x * keep(dropout, dropout.first + index) : x;
 }
 
 // Factor on the whole response of feature k.

@@ -18,7 +18,7 @@ use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda;
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::traffic::{self, Problem};
-use harmonia::device::launcher::{self, Driver, Gemm, Launch, Launcher};
+use harmonia::device::launcher::{self, Driver, Fill, Gemm, Launch, Launcher};
 use harmonia::device::resources::{Resources, parse};
 use harmonia::device::{AdamStep, Device, Routing};
 use harmonia::knots::Tables;
@@ -100,6 +100,7 @@ impl Recorder {
 impl Driver for Recorder {
     type Memory = Memory;
     type Mailbox = Vec<u8>;
+    type Lane = <Host as Driver>::Lane;
 
     fn name(&self) -> String {
         self.host.name()
@@ -143,6 +144,22 @@ impl Driver for Recorder {
 
     fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> harmonia::Result<()> {
         self.host.receive(bytes, mailbox)
+    }
+
+    fn lane(&self, bytes: usize) -> harmonia::Result<Self::Lane> {
+        self.host.lane(bytes)
+    }
+    fn place(&self, lane: &Self::Lane, place: usize) -> u64 {
+        self.host.place(lane, place)
+    }
+    fn bring(&self, lane: &mut Self::Lane, place: usize, bytes: usize, fill: Fill<'_>) -> harmonia::Result<()> {
+        self.host.bring(lane, place, bytes, fill)
+    }
+    fn arrive(&self, lane: &mut Self::Lane, place: usize) -> harmonia::Result<()> {
+        self.host.arrive(lane, place)
+    }
+    fn leave(&self, lane: &mut Self::Lane, place: usize) -> harmonia::Result<()> {
+        self.host.leave(lane, place)
     }
 
     fn clear(&self, memory: &mut Memory) -> harmonia::Result<()> {

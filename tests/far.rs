@@ -364,7 +364,7 @@ fn project(far: &Far, bytes: u64, states: *mut c_void) {
 
 fn no_dropout() -> abi::Dropout {
     let place = abi::HARMONIA_DROP_NONE;
-    abi::Dropout { key: [0; 2], purpose: 0, step: 0, threshold: 0, place, scale: 1.0, elements: 0 }
+    abi::Dropout { key: [0; 2], purpose: 0, step: 0, threshold: 0, place, scale: 1.0, elements: 0, first: 0 }
 }
 
 #[test]

@@ -11,20 +11,24 @@ use harmonia::Stop;
 use harmonia::config::DropoutPlace;
 use harmonia::config::{Config, Engine, Monb, Propagate, States, TableUse};
 use harmonia::dataset::{Dataset, Level};
-use harmonia::device::host::{Host, Memory};
-use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
-use harmonia::error::Result;
+use harmonia::device::host::{Host, Lane, Memory};
+use harmonia::device::launcher::{Blocks, Driver, Fill, Gemm, Launch, Launcher};
+use harmonia::error::{Error, Result};
 use harmonia::graph::{Direction, Split};
 use harmonia::session::{Session, Silent};
-use harmonia::train::{Prepared, RunName};
+use harmonia::train::{Prepared, RunName, Trainer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes in use, now and at most.
 #[derive(Default)]
 struct Count {
     now: AtomicUsize,
     most: AtomicUsize,
+    /// Brought in panels.
+    brought: AtomicUsize,
+    /// Lanes cannot be had.
+    no_lanes: AtomicBool,
 }
 
 /// The host driver, counting what it hands out; it claims to have `free` bytes.
@@ -36,11 +40,29 @@ struct Counting {
 
 struct Counted {
     memory: Memory,
+    _bytes: Bytes,
+}
+
+struct CountedLane {
+    lane: Lane,
+    _places: [Bytes; 2],
+}
+
+/// Bytes that somebody has.
+struct Bytes {
     bytes: usize,
     count: Arc<Count>,
 }
 
-impl Drop for Counted {
+impl Counting {
+    fn counted(&self, bytes: usize) -> Bytes {
+        let now = self.count.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.count.most.fetch_max(now, Ordering::Relaxed);
+        Bytes { bytes, count: Arc::clone(&self.count) }
+    }
+}
+
+impl Drop for Bytes {
     fn drop(&mut self) {
         self.count.now.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -50,6 +72,7 @@ impl Drop for Counted {
 impl Driver for Counting {
     type Memory = Counted;
     type Mailbox = Vec<u8>;
+    type Lane = CountedLane;
 
     fn name(&self) -> String {
         "a counting device".into()
@@ -61,9 +84,7 @@ impl Driver for Counting {
         Ok(Some(self.free))
     }
     fn allocate(&self, bytes: usize) -> Result<Counted> {
-        let now = self.count.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.count.most.fetch_max(now, Ordering::Relaxed);
-        Ok(Counted { memory: self.host.allocate(bytes)?, bytes, count: Arc::clone(&self.count) })
+        Ok(Counted { memory: self.host.allocate(bytes)?, _bytes: self.counted(bytes) })
     }
     fn address(&self, memory: &Counted) -> u64 {
         self.host.address(&memory.memory)
@@ -85,6 +106,26 @@ impl Driver for Counting {
     }
     fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> Result<()> {
         self.host.receive(bytes, mailbox)
+    }
+    fn lane(&self, bytes: usize) -> Result<CountedLane> {
+        if self.count.no_lanes.load(Ordering::Relaxed) {
+            return Err(Error::Device("no room for a lane".into()));
+        }
+        let places = [self.counted(bytes), self.counted(bytes)];
+        Ok(CountedLane { lane: self.host.lane(bytes)?, _places: places })
+    }
+    fn place(&self, lane: &CountedLane, place: usize) -> u64 {
+        self.host.place(&lane.lane, place)
+    }
+    fn bring(&self, lane: &mut CountedLane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()> {
+        self.count.brought.fetch_add(bytes, Ordering::Relaxed);
+        self.host.bring(&mut lane.lane, place, bytes, fill)
+    }
+    fn arrive(&self, lane: &mut CountedLane, place: usize) -> Result<()> {
+        self.host.arrive(&mut lane.lane, place)
+    }
+    fn leave(&self, lane: &mut CountedLane, place: usize) -> Result<()> {
+        self.host.leave(&mut lane.lane, place)
     }
     fn clear(&self, memory: &mut Counted) -> Result<()> {
         self.host.clear(&mut memory.memory)
@@ -176,6 +217,80 @@ fn every_way_to_compute_a_step_stays_within_its_plan() {
             }
         }
     }
+}
+
+/// Under a budget, too; and as much is brought as was planned.
+#[test]
+fn a_run_in_panels_stays_within_its_plan_and_its_budget() {
+    let recipe = Recipe { nodes: 1500, features: 12, ..Recipe::default() };
+    let dataset = dataset(&recipe);
+    let mut base = config(&recipe);
+    base.engine = Engine { propagate: Propagate::Classes, table: TableUse::Off, ..Engine::default() };
+    base.train.epochs = 4;
+    let mut tabled = base.clone();
+    tabled.engine = Engine { table: TableUse::Force, table_points: 33, ..tabled.engine };
+    tabled.train.batch_size = 200;
+    let blocks = Blocks { backward: 64, states: 1 << 12, ..Blocks::default() };
+    let mut seen = Vec::new();
+    for (config, least) in [(&base, false), (&base, true), (&tabled, false), (&tabled, true)] {
+        let mut config = config.clone();
+        let (device, count) = device(usize::MAX, config.engine.states);
+        let device = device.with_blocks(blocks);
+        let whole = prepared(&dataset, &config).memory(&device, &config).device_bytes();
+        let fits = |&budget: &usize| {
+            let engine = Engine { device_memory: budget, ..config.engine };
+            let config = Config { engine, ..config.clone() };
+            prepared(&dataset, &config).memory(&device, &config).check(&device).is_ok()
+        };
+        let budgets: Vec<usize> = (1..100).map(|percent| whole * (100 - percent) / 100).filter(fits).collect();
+        config.engine.device_memory = *if least { budgets.last() } else { budgets.first() }.unwrap();
+        let run = prepared(&dataset, &config);
+        let plan = run.memory(&device, &config);
+        let mut trainer = Trainer::new(&device, &run, &config, None).unwrap();
+        trainer.epoch().unwrap();
+        count.brought.store(0, Ordering::Relaxed);
+        trainer.steps().unwrap();
+        let brought = count.brought.load(Ordering::Relaxed);
+        let steps =
+            if config.train.batch_size == 0 { 1 } else { dataset.split.train.len().div_ceil(config.train.batch_size) };
+        let planned: usize = plan.panels.iter().map(|panels| panels.step_bytes).sum();
+        // Offsets of rows are counted by the node, panels of a walk are rounded.
+        assert!(
+            brought <= planned * steps && planned * steps <= brought * 3 / 2,
+            "{brought}, planned {planned} x {steps}: {:?}",
+            plan.panels
+        );
+        trainer.evaluate(&dataset.split.test).unwrap();
+        let most = count.most.load(Ordering::Relaxed);
+        let planned = plan.device_bytes();
+        assert!(
+            most <= planned && planned <= config.engine.device_memory,
+            "{most}, planned {planned}: {:?}",
+            plan.panels
+        );
+        seen.extend(plan.panels.iter().map(|panels| panels.what));
+    }
+    for what in ["features", "walk", "table of walks"] {
+        assert!(seen.contains(&what), "{what} never came in panels: {seen:?}");
+    }
+}
+
+/// A device that has no memory for two places says so, and the run ends with it.
+#[test]
+fn places_that_cannot_be_allocated_are_an_error() {
+    let recipe = Recipe { nodes: 1500, features: 12, ..Recipe::default() };
+    let (dataset, mut config) = (dataset(&recipe), config(&recipe));
+    config.engine = Engine { propagate: Propagate::Classes, table: TableUse::Off, ..Engine::default() };
+    let (device, count) = device(usize::MAX, States::F32);
+    let device = device.with_blocks(Blocks { backward: 64, states: 1 << 12, ..Blocks::default() });
+    config.engine.device_memory = prepared(&dataset, &config).memory(&device, &config).device_bytes() * 9 / 10;
+    count.no_lanes.store(true, Ordering::Relaxed);
+    let run = prepared(&dataset, &config);
+    let mut trainer = Trainer::new(&device, &run, &config, None).unwrap();
+    let message = trainer.epoch().unwrap_err().to_string();
+    assert!(message.contains("no room for a lane"), "{message}");
+    drop(trainer);
+    assert_eq!(count.now.load(Ordering::Relaxed), 0, "everything was given back");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use harmonia::Result;
 use harmonia::config::{Config, Monb, Propagate, TableUse};
 use harmonia::dataset::{Dataset, Level};
 use harmonia::device::host::{Host, Memory};
-use harmonia::device::launcher::{Driver, Gemm, Launch, Launcher};
+use harmonia::device::launcher::{Driver, Fill, Gemm, Launch, Launcher};
 use harmonia::graph::Split;
 use harmonia::train::{Prepared, RunName, Trainer};
 use std::sync::Arc;
@@ -50,6 +50,7 @@ struct Counting {
 impl Driver for Counting {
     type Memory = Memory;
     type Mailbox = Vec<u8>;
+    type Lane = <Host as Driver>::Lane;
 
     fn name(&self) -> String {
         "a counting device".into()
@@ -87,6 +88,21 @@ impl Driver for Counting {
     fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> Result<()> {
         self.count.waits.fetch_add(1, Relaxed);
         self.host.receive(bytes, mailbox)
+    }
+    fn lane(&self, bytes: usize) -> Result<Self::Lane> {
+        self.host.lane(bytes)
+    }
+    fn place(&self, lane: &Self::Lane, place: usize) -> u64 {
+        self.host.place(lane, place)
+    }
+    fn bring(&self, lane: &mut Self::Lane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()> {
+        self.host.bring(lane, place, bytes, fill)
+    }
+    fn arrive(&self, lane: &mut Self::Lane, place: usize) -> Result<()> {
+        self.host.arrive(lane, place)
+    }
+    fn leave(&self, lane: &mut Self::Lane, place: usize) -> Result<()> {
+        self.host.leave(lane, place)
     }
     fn clear(&self, memory: &mut Memory) -> Result<()> {
         self.host.clear(memory)

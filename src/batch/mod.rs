@@ -10,7 +10,7 @@ pub use selection::Selection;
 pub use tabled::TableRows;
 
 use crate::loss::{Objective, TargetScaling, Targets};
-use crate::plan::{Plan, Space};
+use crate::plan::{Plan, Space, Streamed};
 use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::graph::{Neighbourhood, NodeWeights, Transition, Walk};
 use std::borrow::Cow;
@@ -47,6 +47,8 @@ pub struct Batch {
     pub targets: Targets,
     /// (row of the logits, unit of the dataset) of each target.
     pub units: Vec<(u32, u32)>,
+    /// What of it comes to a device in panels.
+    pub streamed: Streamed,
 }
 
 impl Batch {
@@ -99,6 +101,7 @@ pub struct Batches<'a> {
     scaling: Option<TargetScaling>,
     /// What walks are drawn from that correct a table.
     sampled: Option<Arc<Transition>>,
+    streamed: Streamed,
 }
 
 impl<'a> Batches<'a> {
@@ -135,6 +138,7 @@ impl<'a> Batches<'a> {
             objective: Objective::of(&dataset.labels),
             scaling: None,
             sampled: None,
+            streamed: Streamed::NOTHING,
         }
     }
 
@@ -174,6 +178,16 @@ impl<'a> Batches<'a> {
     /// For another loss than the labels suggest, and numbers standardised.
     pub fn for_loss(self, objective: Objective, scaling: Option<TargetScaling>) -> Self {
         Batches { objective, scaling, ..self }
+    }
+
+    /// Coming to a device in panels, where it is too small for them.
+    pub fn streamed(self, streamed: Streamed) -> Self {
+        Batches { streamed, ..self }
+    }
+
+    /// As others come.
+    pub fn streamed_as(self, other: &Batches<'_>) -> Self {
+        self.streamed(other.streamed)
     }
 
     /// For the loss of others.
@@ -229,7 +243,8 @@ impl<'a> Batches<'a> {
         };
         let targets = self.objective.targets(labels, rows, &units, self.scaling.as_ref());
         let (objective, outputs) = (self.objective, labels.outputs());
-        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, units }
+        let streamed = self.streamed;
+        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, units, streamed }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::cli::train::table_line;
 use crate::config::{Config, Monb};
 use crate::device::Device;
+use crate::model::{MemoryPlan, PanelPlan};
 use crate::plan::{Cost, DatasetSizes, Plan, Space};
 use crate::settings::to_toml;
 use crate::tabulate::Tabulation;
@@ -27,6 +28,10 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
             "dataset": dataset.name, "preset": config.preset, "recipe": config.recipe, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
             "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
+            "device_memory_allowed": memory.allowed,
+            "panels": memory.panels.iter().map(|panels| json!({
+                "what": panels.what, "panels": panels.panels, "panel_bytes": panels.panel_bytes, "step_bytes": panels.step_bytes,
+            })).collect::<Vec<_>>(),
             "table": run.tabulation.plan().map(|plan| json!({
                 "rows": plan.contents.units.len(), "points": plan.grid.most(), "bits": plan.bits.count(), "bytes": plan.bytes(),
                 "exact": plan.grid.is_exact(), "walks": plan.walks, "build_bytes": plan.build_bytes(DatasetSizes::of(dataset)),
@@ -65,7 +70,33 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
         out += &format!("{name:<28}{:>14}\n", mebibytes(bytes));
     }
     out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
+    out += &panels_text(&memory);
     Ok(out)
+}
+
+/// What a device has no room for, and how it comes there.
+fn panels_text(memory: &MemoryPlan) -> String {
+    let Some(allowed) = memory.allowed else { return String::new() };
+    let planned = memory.device_bytes();
+    let mut out = format!(
+        "{:<28}{:>14} of {} that it may take\n",
+        "on the device at once",
+        mebibytes(planned),
+        mebibytes(allowed)
+    );
+    if planned > allowed {
+        out += "this does not fit: training would be refused\n";
+    }
+    for PanelPlan { what, panels, panel_bytes, step_bytes } in &memory.panels {
+        out += &format!(
+            "{:<28}{:>14} panels of {}, two of them on the device; {} brought in a step\n",
+            format!("{what}, in panels"),
+            panels,
+            mebibytes(*panel_bytes),
+            mebibytes(*step_bytes),
+        );
+    }
+    out
 }
 
 /// The table of walks that training reads, or why it reads none.

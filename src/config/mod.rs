@@ -325,6 +325,9 @@ pub struct Engine {
     /// Walks sampled from each unit in each step, where a table has too few points to be trusted; 0: never, and no such table
     /// is made. Twice as many where losses show that these are too few.
     pub walks: usize,
+    /// Bytes that training may take of a GPU's memory; what has no room comes in panels. 0: what is free. Results do not depend
+    /// on it.
+    pub device_memory: usize,
 }
 
 impl Default for Engine {
@@ -338,6 +341,7 @@ impl Default for Engine {
             table_points: 9,
             table_bytes: 4 << 30,
             walks: 4,
+            device_memory: 0,
         }
     }
 }

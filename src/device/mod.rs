@@ -171,6 +171,26 @@ pub trait Device: Sync + Sized {
     fn copies(&self) -> bool;
     /// Free bytes of the device's own memory; `None` where it works in the host's.
     fn free_bytes(&self) -> Result<Option<usize>>;
+    /// Rows that panels of X are a multiple of, where X may come in panels ([`Streamed`](crate::plan::Streamed)).
+    fn panel_rows(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> Option<usize> {
+        let _ = (batch, layout, plan);
+        None
+    }
+    /// How many panels X of a batch comes in; ops work on the one that was opened last.
+    fn panels(&self, inputs: &Self::Inputs) -> usize {
+        let _ = inputs;
+        1
+    }
+    /// Has ops work on a panel of X, and of whatever has a row per row of X; all of them are opened in order.
+    fn open_panel(&self, inputs: &Self::Inputs, at: usize) -> Result<()> {
+        let _ = (inputs, at);
+        Ok(())
+    }
+    /// No op works on a panel any more.
+    fn close_panels(&self, inputs: &Self::Inputs) -> Result<()> {
+        let _ = inputs;
+        Ok(())
+    }
     /// Makes a batch resident in the form a plan works on.
     fn inputs(&self, batch: &Batch, plan: Plan) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::loss::Targets;
 use crate::model::Resident;
-use crate::plan::{Plan, Space};
+use crate::plan::{Plan, Space, Streamed};
 use harmonia_graph::dataset::{Features, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{Transition, Walk};
@@ -82,6 +82,7 @@ impl Case<'_> {
             outputs: outputs.len(),
             targets: Targets::Codes(Vec::new()),
             units: Vec::new(),
+            streamed: Streamed::NOTHING,
         };
         // One or two columns walk; sums over graphs that walk at all are the business of feature space.
         let space = if self.dataset.level == Level::Graph { Space::Features } else { Space::Classes };

@@ -13,7 +13,7 @@ pub mod traffic;
 pub use checkpoint::{Checkpoint, TensorData};
 pub use fitted::{FittedModel, ModelDescription};
 pub use init::initial_parameters;
-pub use memory::MemoryPlan;
+pub use memory::{MemoryPlan, PanelPlan};
 pub(crate) use mixture::expert_values;
 pub use pass::{Pass, Randomness, Shape};
 pub use profile::{Profile, Timed};

@@ -2,7 +2,8 @@
 //!
 //! In feature space the activations of a batch are responses F (n x d) and states H (n x d), each allocated once. H turns
 //! into dH and then into dF in place, so training keeps two n x d matrices for any number of hops. In class space they
-//! are F, which turns into dF, and T states of n x L. Which space, and how F is evaluated, is the [`Plan`]'s choice.
+//! are F, which turns into dF, and T states of n x L; where X comes in panels, F is that of one panel at a time. Which
+//! space, and how F is evaluated, is the [`Plan`]'s choice.
 
 use super::profile::Timed;
 use crate::architecture::Layout;
@@ -183,19 +184,26 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<&D::Buffer> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, hop_basis, hop_weights, knots, verdict, responses, states, logits, ops, .. } = self;
+        let Pass { device, routing, hop_basis, hop_weights, knots, verdict, responses, states, logits, ops, .. } = self;
         ops.route_forward(routing, parameters, noise, layout)?;
         ops.hop_weights_forward(hop_weights, parameters, hop_basis.as_ref(), layout)?;
-        match knots {
-            Some(knots) => {
-                ops.knots_compile(verdict, knots, routing, parameters, layout)?;
-                ops.knots_forward(responses, knots, inputs, dropout, layout)?;
-            }
-            None => ops.monb_forward(responses, inputs, routing, parameters, dropout, layout)?,
+        if let Some(knots) = knots {
+            ops.knots_compile(verdict, knots, routing, parameters, layout)?;
         }
+        // Where X comes in panels, F is that of the last of them: all that is needed of one is projected while it is there.
+        for at in 0..device.panels(inputs) {
+            device.open_panel(inputs, at)?;
+            match knots {
+                Some(knots) => ops.knots_forward(responses, knots, inputs, dropout, layout)?,
+                None => ops.monb_forward(responses, inputs, routing, parameters, dropout, layout)?,
+            }
+            if let States::Classes(hops) = states {
+                ops.project_forward(hops, responses, hop_weights, parameters, inputs, layout)?;
+            }
+        }
+        device.close_panels(inputs)?;
         match states {
             States::Classes(hops) => {
-                ops.project_forward(hops, responses, hop_weights, parameters, inputs, layout)?;
                 ops.walk_forward(logits, hops, parameters, inputs, scope, layout)?;
             }
             States::Features(state) => {
@@ -324,13 +332,28 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<()> {
         let layout = self.layout;
         let (noise, dropout) = (randomness.noise.as_ref(), randomness.dropout.as_ref());
-        let Pass { routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, ops, .. } = self;
+        let Pass {
+            device, routing, d_gates, hop_weights, d_hop_weights, knots, responses, states, d_logits, ops, ..
+        } = self;
         let basis = self.hop_basis.as_ref();
         match states {
             States::Classes(hops) => {
                 let d_theta = &mut *d_hop_weights;
                 ops.walk_backward(gradient, hops, d_logits, inputs, scope, layout)?;
-                ops.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
+                let panels = device.panels(inputs);
+                for at in 0..panels {
+                    device.open_panel(inputs, at)?;
+                    // The panels behind it have taken the place of its F; hidden units are not dropped, for pieces have none.
+                    if let (Some(knots), 2..) = (&*knots, panels) {
+                        ops.knots_forward(responses, knots, inputs, dropout, layout)?;
+                    }
+                    ops.project_backward(gradient, d_theta, responses, hops, hop_weights, parameters, inputs, layout)?;
+                    // Sums go on from panel to panel: the last is the turn of what follows.
+                    if let (Some(knots), true) = (knots.as_mut(), at + 1 < panels) {
+                        let (to, of) = (&mut *gradient, &*responses);
+                        ops.knots_backward(to, d_gates, of, knots, inputs, routing, parameters, dropout, layout)?;
+                    }
+                }
             }
             States::Features(state) => {
                 let Responses::Dense(responses) = responses else { return Err(sparse_features()) };
@@ -352,6 +375,7 @@ impl<'a, D: Device> Pass<'a, D> {
             }
             None => ops.monb_backward(gradient, d_gates, responses, inputs, routing, parameters, dropout, layout)?,
         }
+        device.close_panels(inputs)?;
         ops.route_backward(gradient, d_gates, routing, parameters, noise, layout)
     }
 

@@ -5,6 +5,7 @@
 //! computes the same on every machine.
 
 mod sizes;
+mod streamed;
 
 use crate::architecture::Layout;
 use crate::config::DropoutPlace;
@@ -12,6 +13,7 @@ use crate::config::{Config, Engine, Monb, Propagate, Sparse};
 use harmonia_graph::dataset::Dataset;
 
 pub use sizes::{BatchSizes, DatasetSizes};
+pub use streamed::{PANEL_BYTES, Streamed};
 
 /// Bytes and flops that take equally long: one byte of gathered memory costs as much as this many flops of a matrix
 /// product. Measured on two cores with AVX-512: 20 GB/s gathered, 160 Gflop/s; a GPU is not far from it.

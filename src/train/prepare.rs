@@ -141,13 +141,6 @@ impl Prepared {
 
     /// Memory that training takes.
     pub fn memory<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> MemoryPlan {
-        let memory = MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config);
-        match self.tabulation.plan() {
-            Some(plan) => {
-                let (train, size) = (self.dataset.split.train.len(), config.train.batch_size);
-                memory.with_table(device, plan, if size == 0 { train } else { size.min(train) })
-            }
-            None => memory,
-        }
+        MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config, self.tabulation.plan())
     }
 }

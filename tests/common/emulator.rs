@@ -74,6 +74,11 @@ impl Emulator {
         command
     }
 
+    /// Where its libraries are.
+    pub fn libraries(&self) -> &Path {
+        &self.libraries
+    }
+
     /// A path of its own.
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)

@@ -2,7 +2,7 @@
 
 use harmonia::Result;
 use harmonia::device::host::{Host, Memory};
-use harmonia::device::launcher::{Driver, Gemm, Launch};
+use harmonia::device::launcher::{Driver, Fill, Gemm, Launch};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ pub struct Recorded {
 impl Driver for Recorded {
     type Memory = Memory;
     type Mailbox = <Host as Driver>::Mailbox;
+    type Lane = <Host as Driver>::Lane;
 
     fn name(&self) -> String {
         self.host.name()
@@ -49,6 +50,21 @@ impl Driver for Recorded {
     }
     fn receive(&self, bytes: &mut [u8], mailbox: &Self::Mailbox) -> Result<()> {
         self.host.receive(bytes, mailbox)
+    }
+    fn lane(&self, bytes: usize) -> Result<Self::Lane> {
+        self.host.lane(bytes)
+    }
+    fn place(&self, lane: &Self::Lane, place: usize) -> u64 {
+        self.host.place(lane, place)
+    }
+    fn bring(&self, lane: &mut Self::Lane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()> {
+        self.host.bring(lane, place, bytes, fill)
+    }
+    fn arrive(&self, lane: &mut Self::Lane, place: usize) -> Result<()> {
+        self.host.arrive(lane, place)
+    }
+    fn leave(&self, lane: &mut Self::Lane, place: usize) -> Result<()> {
+        self.host.leave(lane, place)
     }
     fn clear(&self, memory: &mut Memory) -> Result<()> {
         self.host.clear(memory)

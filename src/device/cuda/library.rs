@@ -110,6 +110,19 @@ pub(super) fn driver() -> Result<()> {
     CHECKED.get_or_init(check).clone().map_err(Error::Device)
 }
 
+/// Streams can wait for each other; only what is larger than the device needs it.
+pub(super) fn wait_event() -> Result<()> {
+    const NAME: &str = "cuStreamWaitEvent";
+    driver()?;
+    // SAFETY: the library is there; the symbol is only looked up.
+    match unsafe { driver::sys::culib().get::<*const ()>(NAME.as_bytes()) } {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(Error::Device(format!("the NVIDIA driver has no {NAME}: nothing can be brought beside the work")))
+        }
+    }
+}
+
 /// cuBLAS can be called.
 pub(super) fn cublas() -> Result<()> {
     static CHECKED: OnceLock<std::result::Result<(), String>> = OnceLock::new();

@@ -259,22 +259,23 @@ impl Mailbox {
 }
 
 /// Page-locked host memory, which the device reads by itself.
-struct Pinned {
+pub(super) struct Pinned {
     stream: Arc<Stream>,
-    start: *mut u8,
+    pub(super) start: *mut u8,
+    pub(super) bytes: usize,
     used: usize,
     /// Behind the last transfer out of the buffer.
-    sent: sys::CUevent,
+    pub(super) sent: sys::CUevent,
 }
 
 // SAFETY: the memory and the event belong to this value alone, and no function of the driver used here is tied to a thread.
 unsafe impl Send for Pinned {}
 
 impl Pinned {
-    fn new(stream: &Arc<Stream>, bytes: usize) -> Result<Pinned> {
+    pub(super) fn new(stream: &Arc<Stream>, bytes: usize) -> Result<Pinned> {
         stream.enter()?;
-        let mut buffer =
-            Pinned { stream: stream.clone(), start: std::ptr::null_mut(), used: 0, sent: std::ptr::null_mut() };
+        let (start, sent) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut buffer = Pinned { stream: stream.clone(), start, bytes, used: 0, sent };
         let mut start: *mut c_void = std::ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: the context is current, and both targets outlive the calls.
@@ -302,7 +303,7 @@ impl Pinned {
     }
 
     /// Waits until all of it has been sent, and starts over.
-    fn reuse(&mut self) -> Result<()> {
+    pub(super) fn reuse(&mut self) -> Result<()> {
         // SAFETY: the event is alive; one never recorded counts as passed.
         self.stream.check(unsafe { sys::cuEventSynchronize(self.sent) }, "wait for a transfer")?;
         self.used = 0;

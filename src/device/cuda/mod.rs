@@ -1,7 +1,8 @@
 //! NVIDIA GPUs: the driver, cuBLAS and NVRTC through cudarc.
 //!
 //! Nothing of CUDA is needed to build this or to run the rest; all libraries are opened at run time, and what is missing is
-//! said in words. One context, one stream: work happens in the order it is asked for, from whichever thread.
+//! said in words. One context, one stream: work happens in the order it is asked for, from whichever thread. What is larger than
+//! the device comes by a stream of its own (`lane`).
 //!
 //! `HARMONIA_CUDA_SYNC=1` waits after each launch, so that an error names the kernel that caused it. `HARMONIA_CUDA_TIMES=FILE`
 //! waits too, and leaves launches and milliseconds of each kernel there (`scripts/gpu-check.sh` reads them).
@@ -11,18 +12,20 @@
 mod blas;
 mod context;
 mod error;
+mod lane;
 mod library;
 mod memory;
 mod module;
 pub mod nvrtc;
 mod times;
 
-use crate::device::launcher::{Driver, Gemm, Launch};
+use crate::device::launcher::{Driver, Fill, Gemm, Launch};
 use blas::Blas;
 pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
 use cudarc::driver::sys;
 use harmonia_graph::error::{Error, Result};
+pub use lane::Lane;
 use memory::Staging;
 pub use memory::{Mailbox, Memory};
 use module::Module;
@@ -113,6 +116,7 @@ impl Cuda {
 impl Driver for Cuda {
     type Memory = Memory;
     type Mailbox = Mailbox;
+    type Lane = Lane;
 
     fn name(&self) -> String {
         self.stream.name.clone()
@@ -156,6 +160,26 @@ impl Driver for Cuda {
 
     fn receive(&self, bytes: &mut [u8], mailbox: &Mailbox) -> Result<()> {
         mailbox.receive(bytes)
+    }
+
+    fn lane(&self, bytes: usize) -> Result<Lane> {
+        Lane::new(&self.stream, bytes)
+    }
+
+    fn place(&self, lane: &Lane, place: usize) -> u64 {
+        lane.address(place)
+    }
+
+    fn bring(&self, lane: &mut Lane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()> {
+        lane.bring(place, bytes, fill)
+    }
+
+    fn arrive(&self, lane: &mut Lane, place: usize) -> Result<()> {
+        lane.arrive(place)
+    }
+
+    fn leave(&self, lane: &mut Lane, place: usize) -> Result<()> {
+        lane.leave(place)
     }
 
     fn clear(&self, memory: &mut Memory) -> Result<()> {

@@ -12,11 +12,13 @@
 #![allow(unsafe_code)]
 
 mod engine;
+mod lane;
 
 use super::gemm::{View, gemm};
-use super::launcher::{Driver, Gemm, Launch};
+use super::launcher::{Driver, Fill, Gemm, Launch};
 use engine::Engine;
 use harmonia_graph::error::{Error, Result};
+pub use lane::Lane;
 use memmap2::{MmapMut, MmapOptions};
 use std::alloc::Layout;
 use std::ffi::{CStr, CString, c_char};
@@ -139,6 +141,7 @@ fn check_copy(wanted: usize, memory: &Memory) -> Result<()> {
 impl Driver for Host {
     type Memory = Memory;
     type Mailbox = Vec<u8>;
+    type Lane = Lane;
 
     fn name(&self) -> String {
         "host (CUDA kernels on the CPU)".to_string()
@@ -214,6 +217,26 @@ impl Driver for Host {
         let sent = mailbox.get(..bytes.len());
         bytes.copy_from_slice(sent.ok_or_else(|| Error::Device(format!("a mailbox holds {} bytes", mailbox.len())))?);
         Ok(())
+    }
+
+    fn lane(&self, bytes: usize) -> Result<Lane> {
+        Ok(Lane::new([self.allocate(bytes)?, self.allocate(bytes)?]))
+    }
+
+    fn place(&self, lane: &Lane, place: usize) -> u64 {
+        self.address(lane.memory(place))
+    }
+
+    fn bring(&self, lane: &mut Lane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()> {
+        lane.bring(place, bytes, fill)
+    }
+
+    fn arrive(&self, lane: &mut Lane, place: usize) -> Result<()> {
+        lane.arrive(place)
+    }
+
+    fn leave(&self, lane: &mut Lane, place: usize) -> Result<()> {
+        lane.leave(place)
     }
 
     fn clear(&self, memory: &mut Memory) -> Result<()> {

@@ -39,10 +39,12 @@ pub struct Dropout {
     pub scale: f32,
     /// entries of X from here on keep their inputs: points of a grid
     pub elements: u64,
+    /// entry of X that the rows at hand begin with
+    pub first: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Dropout"][::core::mem::size_of::<Dropout>() - 40usize];
+    ["Size of Dropout"][::core::mem::size_of::<Dropout>() - 48usize];
     ["Alignment of Dropout"][::core::mem::align_of::<Dropout>() - 8usize];
 };
 /// Non-zeros of X by columns. A column is cut into segments of at most HARMONIA_LONG_ROW non-zeros, at least one.
@@ -249,7 +251,7 @@ pub struct MonbForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbForward"][::core::mem::size_of::<MonbForward>() - 144usize];
+    ["Size of MonbForward"][::core::mem::size_of::<MonbForward>() - 152usize];
     ["Alignment of MonbForward"][::core::mem::align_of::<MonbForward>() - 8usize];
 };
 #[repr(C)]
@@ -290,7 +292,7 @@ pub struct MonbBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbBackward"][::core::mem::size_of::<MonbBackward>() - 184usize];
+    ["Size of MonbBackward"][::core::mem::size_of::<MonbBackward>() - 192usize];
     ["Alignment of MonbBackward"][::core::mem::align_of::<MonbBackward>() - 8usize];
 };
 #[repr(C)]
@@ -327,7 +329,7 @@ pub struct MonbFinish {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 160usize];
+    ["Size of MonbFinish"][::core::mem::size_of::<MonbFinish>() - 168usize];
     ["Alignment of MonbFinish"][::core::mem::align_of::<MonbFinish>() - 8usize];
 };
 /// Every column of a sparse X: zero, then its non-zeros.
@@ -340,7 +342,7 @@ pub struct MonbSparseForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbSparseForward"][::core::mem::size_of::<MonbSparseForward>() - 208usize];
+    ["Size of MonbSparseForward"][::core::mem::size_of::<MonbSparseForward>() - 216usize];
     ["Alignment of MonbSparseForward"][::core::mem::align_of::<MonbSparseForward>() - 8usize];
 };
 #[repr(C)]
@@ -352,7 +354,7 @@ pub struct MonbSparseBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of MonbSparseBackward"][::core::mem::size_of::<MonbSparseBackward>() - 248usize];
+    ["Size of MonbSparseBackward"][::core::mem::size_of::<MonbSparseBackward>() - 256usize];
     ["Alignment of MonbSparseBackward"][::core::mem::align_of::<MonbSparseBackward>() - 8usize];
 };
 #[repr(C)]
@@ -554,7 +556,7 @@ pub struct KnotsForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsForward"][::core::mem::size_of::<KnotsForward>() - 128usize];
+    ["Size of KnotsForward"][::core::mem::size_of::<KnotsForward>() - 136usize];
     ["Alignment of KnotsForward"][::core::mem::align_of::<KnotsForward>() - 8usize];
 };
 #[repr(C)]
@@ -577,7 +579,7 @@ pub struct KnotsBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 152usize];
+    ["Size of KnotsBackward"][::core::mem::size_of::<KnotsBackward>() - 160usize];
     ["Alignment of KnotsBackward"][::core::mem::align_of::<KnotsBackward>() - 8usize];
 };
 #[repr(C)]
@@ -609,7 +611,7 @@ pub struct KnotsSparseForward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsSparseForward"][::core::mem::size_of::<KnotsSparseForward>() - 168usize];
+    ["Size of KnotsSparseForward"][::core::mem::size_of::<KnotsSparseForward>() - 176usize];
     ["Alignment of KnotsSparseForward"][::core::mem::align_of::<KnotsSparseForward>() - 8usize];
 };
 #[repr(C)]
@@ -627,7 +629,7 @@ pub struct KnotsSparseBackward {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KnotsSparseBackward"][::core::mem::size_of::<KnotsSparseBackward>() - 184usize];
+    ["Size of KnotsSparseBackward"][::core::mem::size_of::<KnotsSparseBackward>() - 192usize];
     ["Alignment of KnotsSparseBackward"][::core::mem::align_of::<KnotsSparseBackward>() - 8usize];
 };
 /// project.cu. States of all hops stand side by side: row i holds T x width columns, of which those of hop t begin at

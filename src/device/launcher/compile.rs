@@ -31,6 +31,8 @@ pub struct DeviceKnots<V: Driver> {
     pub(super) piece_count: Buffer<V, u32>,
     pub(super) lines: Buffer<V, f32>,
     pub(super) sums: Buffer<V, f32>,
+    /// Sums of chunks, from panel to panel of X.
+    pub(super) carried: Option<Buffer<V, f32>>,
     folded: Buffer<V, f32>,
     experts: ExpertTables<V>,
 }
@@ -148,6 +150,7 @@ impl<V: Driver> Launcher<V> {
             piece_count: self.allocate(d)?,
             lines: self.allocate(d * sizes.stride * 2)?,
             sums: self.allocate(d * sizes.stride * 2)?,
+            carried: None,
             folded: self.allocate(sizes.slots * 2 * room)?,
             experts: ExpertTables {
                 thresholds: self.allocate(sizes.experts * room)?,

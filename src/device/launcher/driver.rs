@@ -41,13 +41,18 @@ pub struct Gemm {
     pub c: u64,
 }
 
+/// Writes the bytes from some place on into page-locked memory.
+pub type Fill<'a> = &'a mut dyn FnMut(usize, &mut [u8]);
+
 /// A machine that runs kernels. Everything happens in the order it is asked for (one stream), so that memory may be
-/// dropped as soon as the last call that uses it has returned.
+/// dropped as soon as the last call that uses it has returned. What a [`Driver::Lane`] brings comes beside it.
 pub trait Driver: Send + Sync {
     /// An allocation on the device; dropping it frees it.
     type Memory: Send + Sync;
     /// A place on the host that the device writes to by itself.
     type Mailbox: Send + Sync;
+    /// Two places on the device that are filled in turn while the other is worked on.
+    type Lane: Send + Sync;
 
     /// For people: the device's name.
     fn name(&self) -> String;
@@ -72,6 +77,17 @@ pub trait Driver: Send + Sync {
     fn send(&self, mailbox: &mut Self::Mailbox, memory: &Self::Memory, bytes: usize) -> Result<()>;
     /// Waits for what was sent last, and for nothing that was asked for after it; copies its start.
     fn receive(&self, bytes: &mut [u8], mailbox: &Self::Mailbox) -> Result<()>;
+    /// A lane with two places of so many bytes each.
+    fn lane(&self, bytes: usize) -> Result<Self::Lane>;
+    /// Where a place is, 256-byte aligned.
+    fn place(&self, lane: &Self::Lane, place: usize) -> u64;
+    /// Starts to fill a place with so many bytes: behind the work that was asked for before the place was left, beside all
+    /// other work. Nobody waits, but for page-locked memory that is still on its way. Pieces are 256-byte aligned.
+    fn bring(&self, lane: &mut Self::Lane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()>;
+    /// Work that is asked for from here on finds the place filled.
+    fn arrive(&self, lane: &mut Self::Lane, place: usize) -> Result<()>;
+    /// Work that is asked for from here on does not use the place, until it has arrived again.
+    fn leave(&self, lane: &mut Self::Lane, place: usize) -> Result<()>;
     /// Zeroes an allocation.
     fn clear(&self, memory: &mut Self::Memory) -> Result<()>;
 

@@ -1,14 +1,17 @@
 //! A batch on the device.
 
+use super::panels::{PanelFeatures, can_come};
 use super::sparse::SparseFeatures;
+use super::walk_panels::{CsrRows, PanelCsr};
 use super::{Buffer, Driver, Launcher, abi};
 use crate::batch::{Batch, Reach};
 use crate::device::no_walk;
 use crate::loss::Objective;
-use crate::plan::Plan;
+use crate::plan::{Plan, Space};
 use harmonia_graph::dataset::{Level, Values};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{Csr, Neighbourhood, NodeWeights, RowSet, Transition};
+use std::sync::Arc;
 
 /// Walk, features, offsets and targets of a batch.
 pub struct DeviceInputs<V: Driver> {
@@ -40,6 +43,8 @@ pub(super) enum DeviceFeatures<V: Driver> {
     Dense(Buffer<V, f32>),
     /// Non-zeros only.
     Sparse(SparseFeatures<V>),
+    /// n x d, panel by panel.
+    Panels(PanelFeatures<V>),
 }
 
 /// How nodes reach the logits.
@@ -56,9 +61,15 @@ pub(super) enum DeviceReach<V: Driver> {
 pub(super) struct DeviceWalk<V: Driver> {
     /// 1 / degree of each node.
     pub(super) inverse_degree: Buffer<V, f32>,
-    pub(super) matrix: DeviceCsr<V>,
+    pub(super) matrix: WalkMatrix<V>,
     /// `None` where the matrix is symmetric.
-    pub(super) transposed: Option<DeviceCsr<V>>,
+    pub(super) transposed: Option<WalkMatrix<V>>,
+}
+
+/// The matrix of a walk: on the device, or panel by panel.
+pub(super) enum WalkMatrix<V: Driver> {
+    Resident(DeviceCsr<V>),
+    Panels(PanelCsr<V>),
 }
 
 /// What nodes count for in the logits of their graphs.
@@ -135,15 +146,21 @@ impl<V: Driver> DeviceInputs<V> {
                 Values::Sparse(rows) if plan.sparse => {
                     DeviceFeatures::Sparse(SparseFeatures::new(launcher, rows, batch.features.cols)?)
                 }
+                _ if batch.streamed.feature_rows > 0 && can_come(plan) && batch.transition().is_some() => {
+                    DeviceFeatures::Panels(PanelFeatures::new(launcher, &batch.features, batch.streamed.feature_rows)?)
+                }
                 _ => DeviceFeatures::Dense(launcher.copy(&batch.features.dense())?),
             },
             nodes: batch.nodes(),
             reach: match &batch.reach {
-                Reach::Walk(transition) => DeviceReach::Walk(DeviceWalk::new(launcher, transition)?),
+                Reach::Walk(transition) => {
+                    let panels = if plan.space == Space::Classes { batch.streamed.walk_bytes } else { 0 };
+                    DeviceReach::Walk(DeviceWalk::new(launcher, transition, panels)?)
+                }
                 Reach::Weights(weights) => {
                     DeviceReach::Weights(DeviceWeights::new(launcher, weights, &batch.graph_ptr)?)
                 }
-                Reach::Table(table) => DeviceReach::Table(launcher.table_rows(table)?),
+                Reach::Table(table) => DeviceReach::Table(launcher.table_rows(table, batch.streamed.table_bytes)?),
             },
             graph_ptr: launcher.copy(&graph_ptr)?,
             level: batch.level,
@@ -213,24 +230,64 @@ fn target_rows(batch: &Batch) -> Vec<u32> {
 }
 
 impl<V: Driver> DeviceWalk<V> {
-    fn new(launcher: &Launcher<V>, transition: &Transition) -> Result<Self> {
+    /// `panel_bytes`: of panels that the matrix comes in; 0: it is copied.
+    fn new(launcher: &Launcher<V>, transition: &Arc<Transition>, panel_bytes: usize) -> Result<Self> {
         let inverse_degree: Vec<f32> = transition.degree().iter().map(|&degree| (1.0 / degree) as f32).collect();
+        let inverse_degree = launcher.copy(&inverse_degree)?;
+        if panel_bytes > 0 {
+            let (matrix, transposed) = PanelCsr::both(launcher, transition, panel_bytes)?;
+            let [matrix, transposed] = [Some(matrix), transposed].map(|csr| csr.map(WalkMatrix::Panels));
+            return matrix.map(|matrix| DeviceWalk { inverse_degree, matrix, transposed }).ok_or_else(no_walk);
+        }
+        let copy = |csr| DeviceCsr::new(launcher, csr).map(WalkMatrix::Resident);
         let symmetric = transition.is_symmetric();
-        Ok(DeviceWalk {
-            inverse_degree: launcher.copy(&inverse_degree)?,
-            matrix: DeviceCsr::new(launcher, transition.matrix())?,
-            transposed: if symmetric { None } else { Some(DeviceCsr::new(launcher, transition.transposed())?) },
-        })
+        let transposed = (!symmetric).then(|| copy(transition.transposed())).transpose()?;
+        Ok(DeviceWalk { inverse_degree, matrix: copy(transition.matrix())?, transposed })
     }
 
     /// A.
-    pub(super) fn matrix(&self) -> &DeviceCsr<V> {
+    pub(super) fn matrix(&self) -> &WalkMatrix<V> {
         &self.matrix
     }
 
     /// A^T.
-    pub(super) fn transposed(&self) -> &DeviceCsr<V> {
+    pub(super) fn transposed(&self) -> &WalkMatrix<V> {
         self.transposed.as_ref().unwrap_or(&self.matrix)
+    }
+}
+
+impl<V: Driver> WalkMatrix<V> {
+    /// All of it.
+    ///
+    /// # Errors
+    /// It comes in panels.
+    pub(super) fn resident(&self) -> Result<&DeviceCsr<V>> {
+        match self {
+            WalkMatrix::Resident(csr) => Ok(csr),
+            // No plan leads here.
+            WalkMatrix::Panels(_) => Err(Error::Device("feature space walks where the graph is on the device".into())),
+        }
+    }
+
+    /// Work on all rows: at once, or panel by panel. `near`: the rows that count, where not all do.
+    pub(super) fn each(
+        &self,
+        launcher: &Launcher<V>,
+        near: Option<&DeviceRows<V>>,
+        work: &mut dyn FnMut(&CsrRows<'_, V>) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            WalkMatrix::Resident(csr) => work(&CsrRows {
+                first: 0,
+                rows: csr.row_ptr.len() - 1,
+                begin: launcher.at(&csr.row_ptr, 0),
+                col_idx: launcher.at(&csr.col_idx, 0),
+                weights: csr.weights.as_ref().map_or(std::ptr::null(), |weights| launcher.at(weights, 0)),
+                long: near.map_or(&csr.long, |near| &near.long).as_ref(),
+            }),
+            // Of all long rows: those that do not count are not looked at by anybody.
+            WalkMatrix::Panels(panels) => panels.each(launcher, work),
+        }
     }
 }
 
@@ -264,7 +321,11 @@ impl<V: Driver> DeviceCsr<V> {
 
 impl<V: Driver> LongRows<V> {
     /// Those among `candidates`, which increase.
-    fn new(launcher: &Launcher<V>, row_ptr: &[u64], candidates: impl Iterator<Item = usize>) -> Result<Option<Self>> {
+    pub(super) fn new(
+        launcher: &Launcher<V>,
+        row_ptr: &[u64],
+        candidates: impl Iterator<Item = usize>,
+    ) -> Result<Option<Self>> {
         let longest = u64::from(abi::HARMONIA_LONG_ROW);
         let (mut rows, mut first_segment, mut begin, mut end) = (Vec::new(), vec![0], Vec::new(), Vec::new());
         for i in candidates.filter(|&i| row_ptr[i + 1] - row_ptr[i] > longest) {

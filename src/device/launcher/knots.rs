@@ -63,9 +63,7 @@ impl Cut {
     /// is the number of pieces they are planned for. Warps of a block: as many as keep most of them on a multiprocessor.
     pub(super) fn backward(nodes: usize, features: usize, planned: usize, stride: usize, room: Room) -> Cut {
         let (lanes, tiles) = tiles(features);
-        let sum_bytes = (2 * planned * features * size_of::<f32>()) as u64;
-        let most = (room.most.backward / tiles).min(SCRATCH_BYTES / sum_bytes.max(1)).max(1);
-        let (chunks, rows) = stretches(nodes as u64, CHUNK_ROWS, most);
+        let (chunks, rows) = chunk_rows(nodes, features, planned, room.most);
         let bytes = |warps: u32| (padded(stride) + warps as usize * 2 * stride) * LANES * size_of::<f32>();
         let resident = |warps: &u32| room.shared / bytes(*warps) * *warps as usize;
         let warps = (1..=BACKWARD_WARPS).max_by_key(resident).unwrap_or(1);
@@ -85,6 +83,13 @@ impl Cut {
         grid.blocks[1] = self.chunks.div_ceil(u64::from(self.warps));
         grid
     }
+}
+
+/// (chunks, rows of one) of the backward pass.
+pub(super) fn chunk_rows(nodes: usize, features: usize, planned: usize, most: Blocks) -> (u64, u64) {
+    let sum_bytes = (2 * planned * features * size_of::<f32>()) as u64;
+    let most = (most.backward / tiles(features).1).min(SCRATCH_BYTES / sum_bytes.max(1)).max(1);
+    stretches(nodes as u64, CHUNK_ROWS, most)
 }
 
 /// What blocks of the backward pass are cut to.
@@ -114,18 +119,19 @@ impl<V: Driver> Launcher<V> {
         has_no_hidden_masks(dropout)?;
         let d = layout.architecture.features;
         match (responses, &inputs.features) {
-            (Responses::Dense(responses), DeviceFeatures::Dense(features)) => {
-                let cut = Cut::forward(inputs.nodes, d, knots.stride, self.blocks);
+            (Responses::Dense(responses), DeviceFeatures::Dense(_) | DeviceFeatures::Panels(_)) => {
+                let window = inputs.window(self)?;
+                let cut = Cut::forward(window.rows, d, knots.stride, self.blocks);
                 let arguments = abi::KnotsForward {
                     responses: self.at_mut(&mut responses.values, 0),
-                    features: self.at(features, 0),
-                    nodes: inputs.nodes as u64,
+                    features: window.features,
+                    nodes: window.rows as u64,
                     block_rows: cut.rows,
                     knots: self.table(knots, d, Some(&cut)),
-                    dropout: masks(dropout, inputs.maskable(d)),
+                    dropout: abi::Dropout { first: (window.first * d) as u64, ..masks(dropout, inputs.maskable(d)) },
                 };
-                // SAFETY: X and F are n x d; tables are those `compile` made of these features, and what a block copies of
-                // them has the shared memory `Cut` counts.
+                // SAFETY: X and F are n x d, or have the rows of a panel; tables are those `compile` made of these features, and
+                // what a block copies of them has the shared memory `Cut` counts.
                 unsafe { self.run("knots_forward", cut.grid(), &arguments) }
             }
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
@@ -160,28 +166,42 @@ impl<V: Driver> Launcher<V> {
         let (d, stride) = (layout.architecture.features, knots.stride);
         let sums = self.at_mut(&mut knots.sums, 0);
         match (d_responses, &inputs.features) {
-            (Responses::Dense(d_responses), DeviceFeatures::Dense(features)) => {
+            (Responses::Dense(d_responses), DeviceFeatures::Dense(_) | DeviceFeatures::Panels(_)) => {
+                let window = inputs.window(self)?;
                 let planned = planned_pieces(&layout.architecture);
                 let cut = Cut::backward(inputs.nodes, d, planned, stride, self.knots_room());
-                let mut chunk_sums = self.allocate::<f32>(cut.chunks as usize * 2 * stride * d)?;
+                let mut chunk_sums = match knots.carried.take().filter(|_| !window.is_first()) {
+                    Some(sums) => sums,
+                    None => self.allocate::<f32>(cut.chunks as usize * 2 * stride * d)?,
+                };
+                // Panels end where chunks do.
+                let (first, here) =
+                    (window.first as u64 / cut.rows, Cut { chunks: (window.rows as u64).div_ceil(cut.rows), ..cut });
                 let mut tables = match cut.shared_bytes {
-                    0 => Some(self.allocate::<f32>((cut.tiles * cut.chunks) as usize * 2 * stride * LANES)?),
+                    0 => Some(self.allocate::<f32>((cut.tiles * here.chunks) as usize * 2 * stride * LANES)?),
                     _ => None,
                 };
                 let arguments = abi::KnotsBackward {
-                    sums: self.at_mut(&mut chunk_sums, 0),
+                    sums: self.at_mut(&mut chunk_sums, first as usize * 2 * stride * d),
                     tables: tables.as_mut().map_or(null_mut(), |tables| self.at_mut(tables, 0)),
                     d_responses: self.at(&d_responses.values, 0),
-                    features: self.at(features, 0),
-                    nodes: inputs.nodes as u64,
+                    features: window.features,
+                    nodes: window.rows as u64,
                     chunk_rows: cut.rows,
-                    chunks: cut.chunks as u32,
+                    chunks: here.chunks as u32,
                     knots: self.table(knots, d, Some(&cut)),
-                    dropout: masks(dropout, inputs.maskable(d)),
+                    dropout: abi::Dropout { first: (window.first * d) as u64, ..masks(dropout, inputs.maskable(d)) },
                 };
+                // SAFETY: X and dF are n x d or have the rows of a panel, tables as in the forward pass; a chunk has stride x 2 x d
+                // sums.
+                unsafe { self.run("knots_backward", here.grid_of_warps(), &arguments)? };
+                if !window.is_last() {
+                    knots.carried = Some(chunk_sums);
+                    return Ok(());
+                }
                 let total = abi::KnotsSums {
                     sums,
-                    chunk_sums: arguments.sums,
+                    chunk_sums: self.at(&chunk_sums, 0),
                     piece_count: self.at(&knots.piece_count, 0),
                     chunks: cut.chunks as u32,
                     features: d as u32,
@@ -189,11 +209,8 @@ impl<V: Driver> Launcher<V> {
                 };
                 let columns = [abi::HARMONIA_SUM_COLUMNS, abi::HARMONIA_SUM_SLICES];
                 let tiles = (d as u64).div_ceil(u64::from(abi::HARMONIA_SUM_COLUMNS));
-                // SAFETY: X and dF are n x d, tables as in the forward pass; a chunk has stride x 2 x d sums.
-                unsafe {
-                    self.run("knots_backward", cut.grid_of_warps(), &arguments)?;
-                    self.run("knots_sums", Grid::new([tiles * 2 * stride as u64, 1], columns), &total)?;
-                }
+                // SAFETY: as above, for all chunks.
+                unsafe { self.run("knots_sums", Grid::new([tiles * 2 * stride as u64, 1], columns), &total)? };
             }
             (Responses::Sparse(d_responses), DeviceFeatures::Sparse(x)) => {
                 let mut segment_sums = self.allocate(x.segments() * 2 * stride)?;

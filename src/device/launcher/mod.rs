@@ -7,6 +7,7 @@
 
 pub mod abi;
 mod adam;
+mod belt;
 mod compile;
 mod driver;
 mod hop_weights;
@@ -17,6 +18,7 @@ mod loss;
 mod memory;
 mod monb;
 mod noise;
+mod panels;
 mod project;
 mod propagate;
 mod readout;
@@ -26,10 +28,12 @@ mod rows;
 mod select;
 mod sparse;
 mod table;
+mod table_cells;
 mod table_walks;
 pub mod traffic;
 mod verdict;
 mod walk;
+mod walk_panels;
 
 use super::ops::each_op;
 use super::{
@@ -42,7 +46,7 @@ use crate::config::DropoutPlace;
 use crate::config::{Monb, States};
 use crate::plan::{BatchSizes, Plan, Space};
 pub use compile::DeviceKnots;
-pub use driver::{Driver, Gemm, Launch};
+pub use driver::{Driver, Fill, Gemm, Launch};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::seed::Stream;
 use inputs::DeviceFeatures;
@@ -187,7 +191,16 @@ fn stretches(items: u64, least: u64, most: u64) -> (u64, u64) {
 fn masks(dropout: Option<&Dropout>, elements: u64) -> abi::Dropout {
     let Some(dropout) = dropout else {
         let place = abi::HARMONIA_DROP_NONE;
-        return abi::Dropout { key: [0; 2], purpose: 0, step: 0, threshold: 0, place, scale: 1.0, elements: 0 };
+        return abi::Dropout {
+            key: [0; 2],
+            purpose: 0,
+            step: 0,
+            threshold: 0,
+            place,
+            scale: 1.0,
+            elements: 0,
+            first: 0,
+        };
     };
     let (key, purpose, step) = dropout.stream.words();
     let place = match dropout.place {
@@ -197,7 +210,7 @@ fn masks(dropout: Option<&Dropout>, elements: u64) -> abi::Dropout {
         DropoutPlace::Hidden => abi::HARMONIA_DROP_HIDDEN,
     };
     let (threshold, scale) = (dropout.threshold(), dropout.scale() as f32);
-    abi::Dropout { key, purpose, step, threshold, place, scale, elements }
+    abi::Dropout { key, purpose, step, threshold, place, scale, elements, first: 0 }
 }
 
 // Each op is a method of the launcher under its own name, in the file of its kernels; those of the trait hand on to it.
@@ -233,6 +246,22 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn free_bytes(&self) -> Result<Option<usize>> {
         self.driver.free_bytes()
+    }
+
+    fn panel_rows(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> Option<usize> {
+        self.panel_grain(batch, layout, plan)
+    }
+
+    fn panels(&self, inputs: &DeviceInputs<V>) -> usize {
+        inputs.panel_count()
+    }
+
+    fn open_panel(&self, inputs: &DeviceInputs<V>, at: usize) -> Result<()> {
+        inputs.open_panel(self, Some(at))
+    }
+
+    fn close_panels(&self, inputs: &DeviceInputs<V>) -> Result<()> {
+        inputs.open_panel(self, None)
     }
 
     fn inputs(&self, batch: &Batch, plan: Plan) -> Result<DeviceInputs<V>> {
@@ -281,6 +310,7 @@ impl<V: Driver> Device for Launcher<V> {
         Ok(match &inputs.features {
             DeviceFeatures::Dense(_) => Responses::Dense(self.matrix(inputs.nodes, d)?),
             DeviceFeatures::Sparse(x) => Responses::Sparse(self.zeroed(d + x.entries())?),
+            DeviceFeatures::Panels(x) => Responses::Dense(self.matrix(x.rows(), d)?),
         })
     }
 

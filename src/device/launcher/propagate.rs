@@ -132,7 +132,7 @@ impl<V: Driver> Launcher<V> {
                 hop_weights: self.at(hop_weights, t * cols),
                 state_scale,
             };
-            self.hop(&FORWARD, walk, walk.matrix(), [rows, cols], &hop)?;
+            self.hop(&FORWARD, walk, walk.matrix().resident()?, [rows, cols], &hop)?;
             current = next;
         }
         Ok(())
@@ -152,7 +152,7 @@ impl<V: Driver> Launcher<V> {
         let hops = hop_weights.len() / cols;
         let mut states = self.alternating(rows * cols, hops, true)?;
         let (blocks, _) = row_blocks(rows, cols, self.blocks);
-        let long = walk.transposed().long.as_ref().map_or(0, |long| long.rows.len());
+        let long = walk.transposed().resident()?.long.as_ref().map_or(0, |long| long.rows.len());
         // <F, y> of each block of rows and of each long row.
         let mut partial = self.allocate::<f32>((blocks as usize + long) * cols)?;
         let partial_rows = |t: usize| blocks + if t == 0 { 0 } else { long as u64 };
@@ -189,7 +189,7 @@ impl<V: Driver> Launcher<V> {
                     hop_weights: self.at(hop_weights, t * cols),
                     state_scale,
                 };
-                self.hop(&BACKWARD, walk, walk.transposed(), [rows, cols], &hop)?;
+                self.hop(&BACKWARD, walk, walk.transposed().resident()?, [rows, cols], &hop)?;
                 current = next;
             }
             let d_theta = self.at_mut(d_hop_weights, t * cols);

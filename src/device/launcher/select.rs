@@ -3,7 +3,7 @@
 //! The numbers of the graphs go up, nothing else. What comes out is what a copy of the same batch from the host would be, but for
 //! segments of columns that are empty.
 
-use super::inputs::{DeviceCsr, DeviceFeatures, DeviceReach, DeviceWalk, DeviceWeights};
+use super::inputs::{DeviceCsr, DeviceFeatures, DeviceReach, DeviceWalk, DeviceWeights, WalkMatrix};
 use super::sparse::SparseFeatures;
 use super::{Buffer, DeviceInputs, Driver, Grid, Launcher, abi};
 use crate::batch::{Batch, Reach, Selection};
@@ -90,12 +90,13 @@ impl<V: Driver> Launcher<V> {
                 DeviceFeatures::Sparse(x) => {
                     DeviceFeatures::Sparse(self.select_sparse(x, &chosen, collection.features)?)
                 }
+                DeviceFeatures::Panels(_) => return Err(in_panels()),
             },
             reach: match &all.reach {
                 DeviceReach::Walk(walk) => DeviceReach::Walk(DeviceWalk {
                     inverse_degree: self.gather(&walk.inverse_degree, &chosen.sources, 1)?,
-                    matrix: self.select_csr(&walk.matrix, &chosen)?,
-                    transposed: walk.transposed.as_ref().map(|csr| self.select_csr(csr, &chosen)).transpose()?,
+                    matrix: self.select_matrix(&walk.matrix, &chosen)?,
+                    transposed: walk.transposed.as_ref().map(|csr| self.select_matrix(csr, &chosen)).transpose()?,
                 }),
                 DeviceReach::Weights(weights) => {
                     let largest = selection.graphs.iter().map(|&graph| collection.largest[graph as usize]);
@@ -122,12 +123,12 @@ impl<V: Driver> Launcher<V> {
     fn choose<'a>(&self, all: &'a DeviceInputs<V>, selection: &'a Selection) -> Result<Chosen<'a, V>> {
         let count = selection.graphs.len();
         let matrix = match &all.reach {
-            DeviceReach::Walk(walk) => Some(&walk.matrix.row_ptr),
+            DeviceReach::Walk(walk) => Some(&walk.matrix.resident()?.row_ptr),
             _ => None,
         };
         let x = match &all.features {
             DeviceFeatures::Sparse(x) => Some(&x.row_ptr),
-            DeviceFeatures::Dense(_) => None,
+            DeviceFeatures::Dense(_) | DeviceFeatures::Panels(_) => None,
         };
         let offsets = |wanted: bool| self.allocate::<u64>(if wanted { count + 1 } else { 0 });
         let mut chosen = Chosen {
@@ -195,6 +196,10 @@ impl<V: Driver> Launcher<V> {
         // keep all bits of a word.
         unsafe { self.run("read_rows", Grid::flat(out.len()), &arguments)? };
         Ok(out)
+    }
+
+    fn select_matrix(&self, all: &WalkMatrix<V>, chosen: &Chosen<'_, V>) -> Result<WalkMatrix<V>> {
+        self.select_csr(all.resident()?, chosen).map(WalkMatrix::Resident)
     }
 
     fn select_csr(&self, all: &DeviceCsr<V>, chosen: &Chosen<'_, V>) -> Result<DeviceCsr<V>> {
@@ -277,4 +282,9 @@ impl<V: Driver> Launcher<V> {
         }
         Ok(x)
     }
+}
+
+/// No plan leads here.
+fn in_panels() -> Error {
+    Error::Device("sets of graphs stay on the device: none of them comes in panels".into())
 }

@@ -1,14 +1,14 @@
 //! Steps from a table of walks: launches of `kernels/table.cu`.
 //!
 //! A table is copied to the device once, block by block, and stays while something reads it: batches bring the numbers of
-//! their rows, nothing else of it.
+//! their rows, nothing else of it. One that has no room there is read panel by panel (`table_cells`).
 
+use super::table_cells::{RowsPart, TableCells, batch_number};
 use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Grid, Launcher, THREADS, abi, stretches};
 use crate::batch::TableRows;
 use crate::device::launcher::inputs::DeviceReach;
 use harmonia_graph::error::{Error, Result};
-use harmonia_graph::walk_table::{Block, CellBits, Cells, WalkTable};
-use std::ffi::c_void;
+use harmonia_graph::walk_table::{CellBits, WalkTable};
 use std::ptr::null;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -26,9 +26,10 @@ pub(super) const SUMS: [&str; 3] = ["table_sums_u8", "table_sums_u16", "table_su
 /// The table that was copied last: which one, and where it is.
 pub(super) type LastTable<V> = Option<(Weak<WalkTable>, Weak<DeviceTable<V>>)>;
 
-/// A whole table on the device.
+/// A whole table on the device, or all of it but its cells.
 pub(super) struct DeviceTable<V: Driver> {
-    blocks: Vec<DeviceBlock<V>>,
+    cells: TableCells<V>,
+    blocks: Vec<BlockShape>,
     /// columns x 2.
     scales: Buffer<V, f32>,
     /// First column of each feature, and the end.
@@ -38,18 +39,13 @@ pub(super) struct DeviceTable<V: Driver> {
     columns: usize,
 }
 
-struct DeviceBlock<V: Driver> {
-    cells: DeviceCells<V>,
+/// Which features and columns a block has.
+struct BlockShape {
+    bits: CellBits,
     first_feature: usize,
     features: usize,
     first_column: usize,
     width: usize,
-}
-
-enum DeviceCells<V: Driver> {
-    Eight(Buffer<V, u8>),
-    Sixteen(Buffer<V, u16>),
-    Float(Buffer<V, f32>),
 }
 
 /// Rows of a table that a batch is made of.
@@ -58,6 +54,8 @@ pub(super) struct DeviceTableRows<V: Driver> {
     pub(super) host: TableRows,
     rows: Buffer<V, u32>,
     sizes: Option<Buffer<V, f32>>,
+    /// Panels of this batch are not those of others.
+    number: u64,
 }
 
 impl<V: Driver> DeviceTableRows<V> {
@@ -73,11 +71,17 @@ impl<V: Driver> DeviceTableRows<V> {
 }
 
 impl<V: Driver> DeviceTable<V> {
-    fn new(launcher: &Launcher<V>, table: &WalkTable) -> Result<Self> {
+    fn new(launcher: &Launcher<V>, table: &Arc<WalkTable>, panel_bytes: usize) -> Result<Self> {
         let (mut column_ptr, mut column_feature, mut scales) = (vec![0u32], Vec::new(), Vec::new());
         let mut blocks = Vec::with_capacity(table.blocks().len());
         for block in table.blocks() {
-            blocks.push(DeviceBlock::new(launcher, block, column_feature.len())?);
+            blocks.push(BlockShape {
+                bits: block.cells.bits(),
+                first_feature: block.features.start,
+                features: block.features.len(),
+                first_column: column_feature.len(),
+                width: block.width(),
+            });
             scales.extend_from_slice(block.scales.as_flattened());
             for k in block.features.clone() {
                 column_feature.extend(table.columns(block, k).map(|_| k as u32));
@@ -85,6 +89,7 @@ impl<V: Driver> DeviceTable<V> {
             }
         }
         Ok(DeviceTable {
+            cells: TableCells::new(launcher, table, panel_bytes)?,
             blocks,
             scales: launcher.copy(&scales)?,
             column_ptr: launcher.copy(&column_ptr)?,
@@ -94,52 +99,33 @@ impl<V: Driver> DeviceTable<V> {
     }
 }
 
-impl<V: Driver> DeviceBlock<V> {
-    fn new(launcher: &Launcher<V>, block: &Block, first_column: usize) -> Result<Self> {
-        Ok(DeviceBlock {
-            cells: match &block.cells {
-                Cells::Eight(cells) => DeviceCells::Eight(launcher.copy(cells)?),
-                Cells::Sixteen(cells) => DeviceCells::Sixteen(launcher.copy(cells)?),
-                Cells::Float(cells) => DeviceCells::Float(launcher.copy(cells)?),
-            },
-            first_feature: block.features.start,
-            features: block.features.len(),
-            first_column,
-            width: block.width(),
-        })
-    }
-
-    /// Where the cells are, and their kind.
-    fn cells(&self, launcher: &Launcher<V>) -> (*const c_void, usize) {
-        match &self.cells {
-            DeviceCells::Eight(cells) => (launcher.at(cells, 0).cast(), CellBits::Eight as usize),
-            DeviceCells::Sixteen(cells) => (launcher.at(cells, 0).cast(), CellBits::Sixteen as usize),
-            DeviceCells::Float(cells) => (launcher.at(cells, 0).cast(), CellBits::Float as usize),
-        }
-    }
-}
-
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
-    pub(super) fn table_rows(&self, rows: &TableRows) -> Result<DeviceTableRows<V>> {
+    /// `panel_bytes`: of panels that a table with no room on the device comes in; else 0.
+    pub(super) fn table_rows(&self, rows: &TableRows, panel_bytes: usize) -> Result<DeviceTableRows<V>> {
         let sizes = rows.table.contents.sizes.as_ref();
         let sizes: Option<Vec<f32>> = sizes.map(|sizes| rows.rows.iter().map(|&row| sizes[row as usize]).collect());
+        let table = self.device_table(&rows.table, panel_bytes)?;
+        table.cells.fit(self, stretches(rows.rows.len() as u64, STRETCH, STRETCHES).1)?;
         Ok(DeviceTableRows {
-            table: self.device_table(&rows.table)?,
+            table,
             rows: self.copy(&rows.rows)?,
             sizes: sizes.map(|sizes| self.copy(&sizes)).transpose()?,
             host: rows.clone(),
+            number: batch_number(),
         })
     }
 
     /// The table on the device: the copy that is there, or a new one.
-    fn device_table(&self, table: &Arc<WalkTable>) -> Result<Arc<DeviceTable<V>>> {
+    fn device_table(&self, table: &Arc<WalkTable>, panel_bytes: usize) -> Result<Arc<DeviceTable<V>>> {
         let mut last = self.last_table.lock().unwrap_or_else(PoisonError::into_inner);
         let known = last.as_ref().filter(|(host, _)| std::ptr::eq(host.as_ptr(), Arc::as_ptr(table)));
-        if let Some(there) = known.and_then(|(_, device)| device.upgrade()) {
+        if let Some(there) = known.and_then(|(_, device)| device.upgrade())
+            && there.cells.is_brought() == (panel_bytes > 0)
+        {
             return Ok(there);
         }
-        let there = Arc::new(DeviceTable::new(self, table)?);
+        let there = Arc::new(DeviceTable::new(self, table, panel_bytes)?);
         *last = Some((Arc::downgrade(table), Arc::downgrade(&there)));
         Ok(there)
     }
@@ -172,33 +158,38 @@ impl<V: Driver> Launcher<V> {
         // SAFETY: a weight and a scale per column, constants per feature; responses have a row per point behind those of the
         // units, and one of zeros where inputs are dropped (`check`).
         unsafe { self.run("table_weights", Grid::flat(d), &arguments)? };
-        for block in &table.blocks {
-            let (cells, kind) = block.cells(self);
-            let bytes = block.width * size_of::<f32>();
-            let staged = bytes <= WEIGHT_BYTES;
-            let arguments = abi::TableForward {
-                state: self.at_mut(&mut state.values, 0),
-                cells,
-                rows: self.at(&rows.rows, 0),
-                sizes: rows.sizes.as_ref().map_or(null(), |sizes| self.at(sizes, 0)),
-                own: if rows.own() > 0 { self.at(&responses.values, 0) } else { null() },
-                hop_weights: self.at(hop_weights, 0),
-                weights: self.at(&weights, 0),
-                constants: self.at(&constants, 0),
-                column_ptr: self.at(&table.column_ptr, 0),
-                row_count: rows.rows.len() as u64,
-                features: d as u32,
-                first_feature: block.first_feature as u32,
-                block_features: block.features as u32,
-                width: block.width as u32,
-                staged: u32::from(staged),
-            };
-            let mut grid = Grid::flat(rows.rows.len() * block.features);
-            grid.shared_bytes = if staged { bytes as u32 } else { 0 };
-            // SAFETY: H is rows x d, F begins with as many rows where units have one; rows of the table are below its number
-            // of rows (`WalkTable::row_of`), a block has `width` cells in each.
-            unsafe { self.run(FORWARD[kind], grid, &arguments)? };
-        }
+        let (_, stretch) = stretches(rows.rows.len() as u64, STRETCH, STRETCHES);
+        let (weights, constants) = (self.at(&weights, 0), self.at(&constants, 0));
+        let state_at = self.at_mut(&mut state.values, 0);
+        self.each_part(rows, stretch, true, &mut |part| {
+            for (at, block) in table.blocks.iter().enumerate() {
+                let bytes = block.width * size_of::<f32>();
+                let staged = bytes <= WEIGHT_BYTES;
+                let arguments = abi::TableForward {
+                    state: state_at.wrapping_add(part.first * d),
+                    cells: part.cells(self, at, block.first_column, block.bits),
+                    rows: part.rows,
+                    sizes: rows.sizes.as_ref().map_or(null(), |sizes| self.at(sizes, part.first)),
+                    own: if rows.own() > 0 { self.at(&responses.values, part.first * d) } else { null() },
+                    hop_weights: self.at(hop_weights, 0),
+                    weights,
+                    constants,
+                    column_ptr: self.at(&table.column_ptr, 0),
+                    row_count: part.count as u64,
+                    features: d as u32,
+                    first_feature: block.first_feature as u32,
+                    block_features: block.features as u32,
+                    width: block.width as u32,
+                    staged: u32::from(staged),
+                };
+                let mut grid = Grid::flat(part.count * block.features);
+                grid.shared_bytes = if staged { bytes as u32 } else { 0 };
+                // SAFETY: H is rows x d, F begins with as many rows where units have one; rows of the cells are below their number
+                // of rows (`WalkTable::row_of`, `RowsPart`), a block has `width` cells in each.
+                unsafe { self.run(FORWARD[block.bits as usize], grid, &arguments)? };
+            }
+            Ok(())
+        })?;
         self.table_walks_forward(state, responses, hop_weights, inputs, rows)
     }
 
@@ -214,29 +205,44 @@ impl<V: Driver> Launcher<V> {
         let (table, d, count) = (&*rows.table, state.cols, rows.rows.len() as u64);
         let (parts, stretch) = stretches(count, STRETCH, STRETCHES);
         let mut sums = self.allocate::<f32>(table.columns)?;
-        let mut partial =
-            self.allocate::<f32>(parts as usize * table.blocks.iter().map(|b| b.width).max().unwrap_or(0))?;
-        for block in &table.blocks {
-            let (cells, kind) = block.cells(self);
-            let arguments = abi::TableSums {
-                partial: self.at_mut(&mut partial, 0),
-                d_state: self.at(&state.values, 0),
-                cells,
-                rows: self.at(&rows.rows, 0),
-                column_feature: self.at(&table.column_feature, 0),
-                row_count: count,
-                stretch,
-                features: d as u32,
-                first_column: block.first_column as u32,
-                width: block.width as u32,
-            };
-            let grid = Grid::new([(block.width as u64).div_ceil(u64::from(THREADS)), parts], [THREADS, 1]);
-            let to = self.at_mut(&mut sums, block.first_column);
-            // SAFETY: a partial sum per stretch and column of the block, the widest of which has room; the rest as forward.
-            unsafe {
-                self.run(SUMS[kind], grid, &arguments)?;
-                self.sum_columns(to, self.at(&partial, 0), parts, block.width, false)?;
+        // Of one block after the other; where rows come in panels, of all blocks side by side.
+        let brought = table.cells.is_brought();
+        let widest = table.blocks.iter().map(|block| block.width).max().unwrap_or(0);
+        let mut partial = self.allocate::<f32>(parts as usize * if brought { table.columns } else { widest })?;
+        let partial_of = |block: &BlockShape| if brought { parts as usize * block.first_column } else { 0 };
+        let partial_at = self.at_mut(&mut partial, 0);
+        let sums_at = self.at_mut(&mut sums, 0);
+        let add_up = |block: &BlockShape| {
+            let (to, from) = (sums_at.wrapping_add(block.first_column), partial_at.wrapping_add(partial_of(block)));
+            // SAFETY: a partial sum per stretch and column of the block; the sums have all columns.
+            unsafe { self.sum_columns(to, from, parts, block.width, false) }
+        };
+        self.each_part(rows, stretch, false, &mut |part| {
+            for (at, block) in table.blocks.iter().enumerate() {
+                let (first, count) = (part.first as u64 / stretch, (part.count as u64).div_ceil(stretch));
+                let arguments = abi::TableSums {
+                    partial: partial_at.wrapping_add(partial_of(block) + first as usize * block.width),
+                    d_state: self.at(&state.values, part.first * d),
+                    cells: part.cells(self, at, block.first_column, block.bits),
+                    rows: part.rows,
+                    column_feature: self.at(&table.column_feature, 0),
+                    row_count: part.count as u64,
+                    stretch,
+                    features: d as u32,
+                    first_column: block.first_column as u32,
+                    width: block.width as u32,
+                };
+                let grid = Grid::new([(block.width as u64).div_ceil(u64::from(THREADS)), count], [THREADS, 1]);
+                // SAFETY: parts begin where stretches do, and there is a partial sum per stretch and column; the rest as forward.
+                unsafe { self.run(SUMS[block.bits as usize], grid, &arguments)? };
+                if !brought {
+                    add_up(block)?;
+                }
             }
+            Ok(())
+        })?;
+        if brought {
+            table.blocks.iter().try_for_each(add_up)?;
         }
         let mut row_sums = self.allocate::<f32>(3 * d)?;
         let mut partial = self.allocate::<f32>(parts as usize * 3 * d)?;
@@ -289,6 +295,20 @@ impl<V: Driver> Launcher<V> {
         };
         // SAFETY: F begins with the rows of the units, dH has as many.
         unsafe { self.run("table_own", Grid::flat(rows.rows.len() * d), &arguments) }
+    }
+}
+
+impl<V: Driver> Launcher<V> {
+    /// Work on the rows of a batch: on all of them at once, or panel by panel.
+    fn each_part(
+        &self,
+        rows: &DeviceTableRows<V>,
+        stretch: u64,
+        again: bool,
+        work: &mut dyn FnMut(&RowsPart<'_, V>) -> Result<()>,
+    ) -> Result<()> {
+        let batch = (rows.number, &rows.host.rows[..], self.at(&rows.rows, 0));
+        rows.table.cells.each(self, batch, stretch, again, work)
     }
 }
 

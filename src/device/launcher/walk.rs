@@ -1,9 +1,10 @@
 //! Class space: launches of `kernels/walk.cu`, one hop after the other in place.
 
-use super::inputs::{DeviceCsr, DeviceReach, DeviceRows, DeviceScope, DeviceWalk, DeviceWeights, LongRows};
+use super::inputs::{DeviceReach, DeviceRows, DeviceScope, DeviceWalk, DeviceWeights, LongRows, WalkMatrix};
 use super::project::{DeviceHops, padded};
 use super::propagate::half_scale;
 use super::reduce::partial_sums;
+use super::walk_panels::CsrRows;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, THREADS, abi, by_states, stretches};
 use crate::architecture::Layout;
 use crate::config::States;
@@ -187,31 +188,47 @@ impl<V: Driver> Launcher<V> {
         self.at_mut(&mut hops.states, t * hops.width * self.states.bytes()).cast()
     }
 
-    /// One step over all rows: short ones at once, long ones by segments.
+    /// One step over all rows.
     fn step(
         &self,
         step: &HopStep<'_, V>,
         hops: &DeviceHops<V>,
         walk: &DeviceWalk<V>,
-        matrix: &DeviceCsr<V>,
+        matrix: &WalkMatrix<V>,
         outputs: usize,
     ) -> Result<()> {
-        let (rows, width) = (hops.rows, hops.width);
+        matrix.each(self, step.rows, &mut |part| self.step_rows(step, hops, walk, part, outputs))
+    }
+
+    /// One step over some rows: short ones at once, long ones by segments.
+    fn step_rows(
+        &self,
+        step: &HopStep<'_, V>,
+        hops: &DeviceHops<V>,
+        walk: &DeviceWalk<V>,
+        part: &CsrRows<'_, V>,
+        outputs: usize,
+    ) -> Result<()> {
+        let (rows, width, first) = (part.rows, hops.width, part.first);
+        // Where the first of the rows is, as states and as logits.
+        let states = first * hops.columns() * self.states.bytes();
+        let behind = |at: *mut c_void| if at.is_null() { at } else { at.wrapping_byte_add(states) };
+        let logits = if step.logits.is_null() { step.logits } else { step.logits.wrapping_add(first * outputs) };
         let lanes = Lanes::of(width);
         let (blocks, block_items) = lanes.blocks(rows, self.blocks);
         let mut arguments = abi::WalkRows {
-            next: step.next,
-            logits: step.logits,
+            next: behind(step.next),
+            logits,
             sums: null_mut(),
-            added: step.added,
+            added: behind(step.added.cast_mut()).cast_const(),
             state: step.state,
-            inverse_degree: self.at(&walk.inverse_degree, 0),
+            inverse_degree: self.at(&walk.inverse_degree, first),
             bias: step.bias,
-            begin: self.at(&matrix.row_ptr, 0),
-            end: self.at(&matrix.row_ptr, 1),
-            col_idx: self.at(&matrix.col_idx, 0),
-            weights: matrix.weights.as_ref().map_or(null(), |weights| self.at(weights, 0)),
-            rows: step.rows.map_or(null(), |rows| self.at(&rows.members, 0)),
+            begin: part.begin,
+            end: part.begin.wrapping_add(1),
+            col_idx: part.col_idx,
+            weights: part.weights,
+            rows: step.rows.map_or(null(), |rows| self.at(&rows.members, first / u64::BITS as usize)),
             sources: step.sources.map_or(null(), |rows| self.at(&rows.members, 0)),
             items: rows as u64,
             block_items,
@@ -224,11 +241,10 @@ impl<V: Driver> Launcher<V> {
         let kernel = lanes.kernels[self.states as usize];
         let grid = |blocks| Grid::new([width.div_ceil(lanes.tile) as u64, blocks], [abi::HARMONIA_ROW_THREADS, 1]);
         // SAFETY: states are n x columns, `width` of which belong to a hop, logits n x L; offsets end at col_idx, columns of the
-        // matrix are below n (checked by `Graph`), sets of rows have a bit for each (`DeviceScope::within`); a width that is a
-        // multiple of four keeps rows aligned for four.
+        // matrix are below n (checked by `Graph`), sets of rows have a bit for each (`DeviceScope::within`), and parts begin at a
+        // word of them; a width that is a multiple of four keeps rows aligned for four.
         unsafe { self.run(kernel, grid(blocks), &arguments)? };
-        let long = step.rows.map_or(&matrix.long, |rows| &rows.long);
-        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = long else { return Ok(()) };
+        let Some(LongRows { rows: long_rows, first_segment, begin, end }) = part.long else { return Ok(()) };
         if step.state.is_null() {
             return Ok(());
         }

@@ -159,6 +159,8 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     pub fn new(device: &'a D, run: &'a Prepared, config: &'a Config, state: Option<State>) -> Result<Self> {
         let Prepared { name: RunName { seed, .. }, dataset, layout, plan, objective, .. } = run;
         let (seed, plan, objective) = (*seed, *plan, *objective);
+        // Before anything is allocated: what is free decides what comes in panels.
+        let streamed = run.memory(device, config).streamed;
         let table = run.walk_table(config.walk)?;
         let state = match state {
             Some(state) => state,
@@ -173,7 +175,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if config.train.dropout == 0.0 || config.train.dropout_place == DropoutPlace::Feature {
             batches = batches.merged();
         }
-        let batches = batches.for_loss(objective, target_scaling.clone());
+        let batches = batches.for_loss(objective, target_scaling.clone()).streamed(streamed);
         let planned = run.tabulation.plan().map_or(0, |plan| plan.walks);
         let walks = state.progress.table_walks.unwrap_or(planned);
         let exact = Way { plan, batches };

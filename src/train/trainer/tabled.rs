@@ -33,7 +33,9 @@ impl<'a> Tabled<'a> {
             let batches = Batches::tabled(exact.batches.dataset, Arc::clone(&table), dropped);
             Way {
                 plan: Plan { space: Space::Table, sparse: false, ..exact.plan },
-                batches: batches.walking_as(&exact.batches, walks).for_the_loss_of(&exact.batches),
+                batches: (batches.walking_as(&exact.batches, walks))
+                    .for_the_loss_of(&exact.batches)
+                    .streamed_as(&exact.batches),
             }
         };
         Tabled { train: way(dropped), valid: way(0.0), table }

@@ -215,6 +215,10 @@ impl<V: Driver> Launcher<V> {
                 ))
             }
             DeviceFeatures::Sparse(x) => Ok((&SPARSE, std::ptr::null(), Some(x))),
+            // No plan leads here.
+            DeviceFeatures::Panels(_) => Err(Error::Device(
+                "experts are evaluated directly where X is on the device; set engine.monb = knots".into(),
+            )),
         }
     }
 

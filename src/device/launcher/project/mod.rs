@@ -7,7 +7,10 @@
 
 mod sparse;
 
+use super::compile::planned_pieces;
 use super::inputs::DeviceFeatures;
+use super::knots::chunk_rows;
+use super::panels::Window;
 use super::reduce::{self, partial_sums};
 use super::sparse::SparseFeatures;
 use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Grid, Launcher, abi, by_states};
@@ -36,6 +39,8 @@ pub struct DeviceHops<V: Driver> {
     pub(super) width: usize,
     /// What stored gradients were multiplied by.
     pub(super) scale: f32,
+    /// F^T Y, from panel to panel of X.
+    carried: Option<Buffer<V, f32>>,
 }
 
 impl<V: Driver> DeviceHops<V> {
@@ -51,14 +56,14 @@ pub(super) fn padded(outputs: usize) -> usize {
     if outputs <= 8 { outputs.next_power_of_two() } else { outputs.next_multiple_of(8) }
 }
 
-/// Rows whose states are floats at a time.
-pub(super) fn stretch_rows(columns: usize, most: Blocks) -> usize {
-    (most.states as usize / columns).max(1)
+/// Rows whose states are floats at a time: whole chunks of rows that sums over pieces are taken of, so that panels of X can end
+/// where both do.
+pub(super) fn stretch_rows(columns: usize, chunk: usize, most: Blocks) -> usize {
+    (most.states as usize / columns / chunk * chunk).max(chunk)
 }
 
 /// Rows of a stretch, from the first.
-fn row_stretches(rows: usize, columns: usize, most: Blocks) -> impl Iterator<Item = (usize, usize)> {
-    let size = stretch_rows(columns, most);
+fn row_stretches(rows: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..rows).step_by(size).map(move |first| (first, size.min(rows - first)))
 }
 
@@ -68,7 +73,7 @@ impl<V: Driver> Launcher<V> {
         let a = &layout.architecture;
         let width = padded(a.outputs);
         let states = self.zeroed(inputs.nodes * a.hops * width * self.states.bytes())?;
-        Ok(DeviceHops { states, rows: inputs.nodes, hops: a.hops, width, scale: 1.0 })
+        Ok(DeviceHops { states, rows: inputs.nodes, hops: a.hops, width, scale: 1.0, carried: None })
     }
 
     pub(super) fn project_forward(
@@ -83,7 +88,10 @@ impl<V: Driver> Launcher<V> {
         self.check_hops(hops, inputs, layout)?;
         let weights = self.project_weights(hops, hop_weights, parameters, layout)?;
         match (responses, &inputs.features) {
-            (Responses::Dense(responses), _) => self.multiply(hops, responses, &weights),
+            (Responses::Dense(responses), _) => {
+                let stretch = self.stretch(hops, layout);
+                self.multiply(hops, responses, &weights, &inputs.window(self)?, stretch)
+            }
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
                 self.multiply_sparse(hops, responses, &weights, x, layout.architecture.features)
             }
@@ -91,8 +99,15 @@ impl<V: Driver> Launcher<V> {
         }
     }
 
-    /// states = F W.
-    fn multiply(&self, hops: &mut DeviceHops<V>, responses: &DeviceMatrix<V>, weights: &Buffer<V, f32>) -> Result<()> {
+    /// states = F W, of the rows of a window.
+    fn multiply(
+        &self,
+        hops: &mut DeviceHops<V>,
+        responses: &DeviceMatrix<V>,
+        weights: &Buffer<V, f32>,
+        window: &Window,
+        stretch: usize,
+    ) -> Result<()> {
         let (columns, kind) = (hops.columns(), self.states as usize);
         let product = |first: usize, rows: usize, c: *mut f32| Gemm {
             m: rows,
@@ -106,14 +121,14 @@ impl<V: Driver> Launcher<V> {
             c: c as u64,
         };
         if self.states == States::F32 {
-            let states = self.at_mut(&mut hops.states, 0).cast();
-            // SAFETY: F is n x d, W d x columns, the states n x columns, all separate.
-            return unsafe { self.driver.gemm(&product(0, hops.rows, states)) };
+            let states = self.at_mut(&mut hops.states, window.first * columns * size_of::<f32>()).cast();
+            // SAFETY: F has the rows of the window, W is d x columns, the states n x columns, all separate.
+            return unsafe { self.driver.gemm(&product(0, window.rows, states)) };
         }
-        let mut values = self.allocate::<f32>(hops.rows.min(stretch_rows(columns, self.blocks)) * columns)?;
-        for (first, rows) in row_stretches(hops.rows, columns, self.blocks) {
+        let mut values = self.allocate::<f32>(window.rows.min(stretch) * columns)?;
+        for (first, rows) in row_stretches(window.rows, stretch) {
             let values = self.at_mut(&mut values, 0);
-            let arguments = self.states_of(hops, first, rows, values, None);
+            let arguments = self.states_of(hops, window.first + first, rows, values, None);
             // SAFETY: as above for some of the rows; `values` hold a stretch.
             unsafe {
                 self.driver.gemm(&product(first, rows, values))?;
@@ -138,13 +153,24 @@ impl<V: Driver> Launcher<V> {
         self.check_hops(hops, inputs, layout)?;
         let a = &layout.architecture;
         let weights = self.project_weights(hops, hop_weights, parameters, layout)?;
-        let mut sums = self.allocate::<f32>(a.features * hops.columns())?;
+        let window = inputs.window(self)?;
+        let mut sums = match hops.carried.take().filter(|_| !window.is_first()) {
+            Some(sums) => sums,
+            None => self.allocate::<f32>(a.features * hops.columns())?,
+        };
         match (responses, &inputs.features) {
-            (Responses::Dense(responses), _) => self.differentiate(&mut sums, responses, hops, &weights, inputs)?,
+            (Responses::Dense(responses), _) => {
+                let stretch = self.stretch(hops, layout);
+                self.differentiate(&mut sums, responses, hops, &weights, inputs, &window, stretch)?;
+            }
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
                 self.differentiate_sparse(&mut sums, responses, hops, &weights, x, inputs)?;
             }
             _ => return Err(mixed_forms()),
+        }
+        if !window.is_last() {
+            hops.carried = Some(sums);
+            return Ok(());
         }
         let arguments = abi::ProjectGradients {
             d_readout: self.at_mut(gradient, layout.readout_weight.start),
@@ -164,7 +190,8 @@ impl<V: Driver> Launcher<V> {
         }
     }
 
-    /// sums = F^T Y; F turns into dF = Y W^T.
+    /// sums = F^T Y, of the rows of a window added to those before; F turns into dF = Y W^T.
+    #[allow(clippy::too_many_arguments)] // what the op takes
     fn differentiate(
         &self,
         sums: &mut Buffer<V, f32>,
@@ -172,12 +199,15 @@ impl<V: Driver> Launcher<V> {
         hops: &mut DeviceHops<V>,
         weights: &Buffer<V, f32>,
         inputs: &DeviceInputs<V>,
+        window: &Window,
+        stretch: usize,
     ) -> Result<()> {
         let (columns, features) = (hops.columns(), responses.cols);
-        let mut values = self.allocate::<f32>(hops.rows.min(stretch_rows(columns, self.blocks)) * columns)?;
+        let mut values = self.allocate::<f32>(window.rows.min(stretch) * columns)?;
         let values = self.at_mut(&mut values, 0);
-        for (first, rows) in row_stretches(hops.rows, columns, self.blocks) {
-            let arguments = self.states_of(hops, first, rows, values, Some((inputs, first)));
+        for (first, rows) in row_stretches(window.rows, stretch) {
+            let row = window.first + first;
+            let arguments = self.states_of(hops, row, rows, values, Some((inputs, row)));
             let responses = self.at_mut(&mut responses.values, first * features) as u64;
             let d_weights = Gemm {
                 m: features,
@@ -187,7 +217,7 @@ impl<V: Driver> Launcher<V> {
                 transpose_a: true,
                 b: values as u64,
                 transpose_b: false,
-                beta: if first == 0 { 0.0 } else { 1.0 },
+                beta: if row == 0 { 0.0 } else { 1.0 },
                 c: self.at_mut(sums, 0) as u64,
             };
             let d_responses = Gemm {
@@ -210,6 +240,16 @@ impl<V: Driver> Launcher<V> {
             }
         }
         Ok(())
+    }
+
+    /// Rows of a stretch.
+    fn stretch(&self, hops: &DeviceHops<V>, layout: &Layout) -> usize {
+        let a = &layout.architecture;
+        stretch_rows(
+            hops.columns(),
+            chunk_rows(hops.rows, a.features, planned_pieces(a), self.blocks).1 as usize,
+            self.blocks,
+        )
     }
 
     /// W: d x columns.
@@ -283,7 +323,10 @@ impl<V: Driver> Launcher<V> {
                 let segments = SparseFeatures::<V>::most_segments(a.features, entries);
                 (segments + parts + 1) * columns + partial_sums(parts, columns)
             }
-            None => batch.nodes.min(stretch_rows(columns, self.blocks)) * columns,
+            None => {
+                let chunk = chunk_rows(batch.nodes, a.features, planned_pieces(a), self.blocks).1;
+                batch.nodes.min(stretch_rows(columns, chunk as usize, self.blocks)) * columns
+            }
         };
         size_of::<f32>() * (2 * a.features * columns + working)
     }

@@ -1,7 +1,7 @@
 //! The fast ways: experts by pieces, and class space.
 
 use super::super::compile::planned_pieces;
-use super::super::knots::{Cut, Room, SUM_BYTES};
+use super::super::knots::{Cut, Room, SUM_BYTES, chunk_rows};
 use super::super::project::{LOAD, STORE, padded, stretch_rows};
 use super::super::walk::{Lanes, START};
 use super::{Blocks, Bytes, D, F, StepTraffic, part_sectors};
@@ -21,6 +21,8 @@ struct Classes {
     columns: usize,
     /// Bytes of an element of states.
     size: usize,
+    /// Rows that sums over pieces are taken of one after the other.
+    chunk: usize,
 }
 
 impl Classes {
@@ -33,7 +35,7 @@ impl Classes {
 
     /// (rows of a stretch, ...) of what goes through floats.
     fn stretches(&self) -> impl Iterator<Item = usize> + use<> {
-        let (size, nodes) = (stretch_rows(self.columns, Blocks::default()), self.nodes);
+        let (size, nodes) = (stretch_rows(self.columns, self.chunk, Blocks::default()), self.nodes);
         (0..nodes).step_by(size).map(move |first| size.min(nodes - first))
     }
 }
@@ -73,6 +75,7 @@ impl StepTraffic<'_> {
             width,
             columns: a.hops * width,
             size: self.problem.states.bytes(),
+            chunk: chunk_rows(self.problem.nodes, a.features, planned_pieces(a), Blocks::default()).1 as usize,
         }
     }
 
