@@ -330,7 +330,7 @@ fn plan_name(plan: Plan) -> String {
 
 /// Bytes that some ops of a step must move, each gathered row once per hop: at this size caches hold the states.
 fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(Op) -> bool) -> u64 {
-    let step = traffic::step(plan, States::F32, dataset, layout);
+    let step = traffic::step(plan, States::F32, dataset, layout, None);
     step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64
 }
 

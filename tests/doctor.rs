@@ -223,6 +223,7 @@ fn launches_agree(recipe: &Recipe, states: States, plan: Plan) {
         plan,
         pieces: pieces(layout, &rounded),
         layout: layout.clone(),
+        table: None,
     };
     let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
     for work in traffic::step(&counted) {

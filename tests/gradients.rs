@@ -1,14 +1,11 @@
-//! Every parameter gradient equals central differences of the loss, in f64.
-//!
-//! Entries are compared one by one: |gradient - difference| / max(|difference|, FLOOR) < TOLERANCE.
-//! The loss has kinks (ReLU) and jumps (a change of the chosen experts). A difference taken across one is no derivative
-//! and shows itself by changing with the step; such entries are counted, and few are allowed.
+//! Every parameter gradient equals central differences of the loss, in f64 (`common/differences.rs`).
 
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
+use common::differences::{Differentiated, Tally};
 use common::problems::{Problem, Recipe, Task, Values};
 use common::{F64_TOLERANCE, assert_close, plans, plans_for, run};
 use harmonia::architecture::HopWeights;
@@ -21,83 +18,18 @@ use harmonia::model::{Pass, Randomness};
 use harmonia::plan::Plan;
 use harmonia::seed::{Purpose, Stream};
 
-/// The third derivative times STEP^2 / 6 and the rounding of the loss over STEP are both near 1e-11.
-const STEP: f64 = 1e-5;
-const TOLERANCE: f64 = 1e-6;
-/// Below this size an error of 1e-10 in the difference itself would look like an error of TOLERANCE.
-const FLOOR: f64 = 1e-4;
 /// f32 keeps seven digits; sums over 300 nodes may lose two of them.
 const F32_TOLERANCE: f64 = 1e-5;
-/// Largest part of the entries that may lie at a kink.
-const KINKS_ALLOWED: f64 = 0.01;
-/// Smallest part of the entries that must be larger than FLOOR: else a check would be a check of nothing.
-const TELLING: f64 = 0.3;
-
-/// Entries looked at by one test.
-#[derive(Default)]
-struct Tally {
-    entries: usize,
-    telling: usize,
-    kinks: usize,
-}
-
-impl Tally {
-    /// Compares all gradients of a problem: the obvious way with differences, all others with the obvious one.
-    fn check(&mut self, problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>) {
-        let gradient = run::<f64>(problem, Plan::DIRECT, noise, dropout).gradient;
-        for plan in plans_for(dropout.as_ref()) {
-            let found = run::<f64>(problem, plan, noise, dropout).gradient;
-            assert_close("gradients", &found, &gradient, F64_TOLERANCE, &(&problem.recipe, plan));
-        }
-        let device = Cpu::<f64>::new();
-        let batch = problem.batch(Plan::DIRECT);
-        let inputs = device.inputs(&batch, Plan::DIRECT).unwrap();
-        let randomness = Randomness { noise: noise.map(<[f64]>::to_vec), dropout };
-        let mut pass = Pass::new(&device, &problem.layout, Plan::DIRECT, &batch, &inputs).unwrap();
-        let mut parameters = problem.parameters.clone();
-        for tensor in problem.layout.tensors() {
-            for at in tensor.range.clone() {
-                let mut difference = |step: f64| {
-                    let value = parameters[at];
-                    let mut loss = |moved: f64| {
-                        parameters[at] = moved;
-                        pass.forward(&inputs, &parameters, &randomness).unwrap();
-                        pass.loss(&inputs).unwrap()
-                    };
-                    let quotient = (loss(value + step) - loss(value - step)) / (2.0 * step);
-                    parameters[at] = value;
-                    quotient
-                };
-                let expected = difference(STEP);
-                let error = |found: f64| (found - expected).abs() / expected.abs().max(FLOOR);
-                self.entries += 1;
-                self.telling += usize::from(expected.abs() > FLOOR);
-                if error(gradient[at]) < TOLERANCE {
-                    continue;
-                }
-                let is_kink = error(difference(2.0 * STEP)) > TOLERANCE || error(difference(STEP / 2.0)) > TOLERANCE;
-                assert!(
-                    is_kink,
-                    "d {}[{}] is {:e}, central difference {expected:e}, in {:?} with noise {}, dropout {:?}",
-                    tensor.name,
-                    at - tensor.range.start,
-                    gradient[at],
-                    problem.recipe,
-                    noise.is_some(),
-                    dropout.map(|dropout| dropout.place),
-                );
-                self.kinks += 1;
-            }
-        }
+/// Compares all gradients of a problem: the obvious way with differences, all others with the obvious one.
+fn check(tally: &mut Tally, problem: &Problem, noise: Option<&[f64]>, dropout: Option<Dropout>) {
+    let gradient = run::<f64>(problem, Plan::DIRECT, noise, dropout).gradient;
+    for plan in plans_for(dropout.as_ref()) {
+        let found = run::<f64>(problem, plan, noise, dropout).gradient;
+        assert_close("gradients", &found, &gradient, F64_TOLERANCE, &(&problem.recipe, plan));
     }
-
-    /// Refuses a test that skipped too much or compared zeros.
-    fn finish(self) {
-        let Tally { entries, telling, kinks } = self;
-        println!("{entries} entries, {telling} above {FLOOR:e}, {kinks} at a kink");
-        assert!((kinks as f64) < KINKS_ALLOWED * entries as f64, "{kinks} of {entries} entries lie at a kink");
-        assert!((telling as f64) > TELLING * entries as f64, "only {telling} of {entries} entries exceed {FLOOR:e}");
-    }
+    let (batch, layout, parameters) = (&problem.batch(Plan::DIRECT), &problem.layout, &problem.parameters);
+    let of = Differentiated { batch, layout, plan: Plan::DIRECT, parameters, noise, dropout };
+    tally.check(&of, &gradient, &problem.recipe);
 }
 
 fn dropout(place: DropoutPlace, seed: u64) -> Dropout {
@@ -111,7 +43,7 @@ fn every_number_of_hops_and_active_experts() {
         for active in 1..=3 {
             let seed = 1000 + 10 * hops as u64 + active as u64;
             let recipe = Recipe { seed, hops, active, ..Recipe::default() };
-            tally.check(&recipe.problem(), None, None);
+            check(&mut tally, &recipe.problem(), None, None);
         }
     }
     tally.finish();
@@ -126,9 +58,9 @@ fn every_task() {
         for (offset, values) in [Values::Continuous, Values::Few(3)].into_iter().enumerate() {
             let seed = 2000 + 2 * at as u64 + offset as u64;
             let node = Recipe { seed, task, values, ..Recipe::default() };
-            tally.check(&node.problem(), None, None);
+            check(&mut tally, &node.problem(), None, None);
             let graph = Recipe { level: Level::Graph, graphs: 4, ..node };
-            tally.check(&graph.problem(), None, None);
+            check(&mut tally, &graph.problem(), None, None);
         }
     }
     tally.finish();
@@ -144,7 +76,7 @@ fn every_walk() {
             seed += 1;
             let walk = Walk { self_loops, lazy };
             let recipe = Recipe { seed, direction, weighted, walk, hops: 4, ..Recipe::default() };
-            tally.check(&recipe.problem(), None, None);
+            check(&mut tally, &recipe.problem(), None, None);
         }
     }
     tally.finish();
@@ -156,7 +88,7 @@ fn every_expert_shape() {
     for (at, hidden) in [vec![], vec![5], vec![16, 8], vec![7, 3, 4]].into_iter().enumerate() {
         let seed = 4000 + at as u64;
         let recipe = Recipe { seed, hidden, bases: 1 + at, embedding: 1 + at, ..Recipe::default() };
-        tally.check(&recipe.problem(), None, None);
+        check(&mut tally, &recipe.problem(), None, None);
     }
     tally.finish();
 }
@@ -170,7 +102,12 @@ fn every_kind_of_hop_weights() {
     {
         for (seed, hops) in [(5000, 1), (5001, 4), (5002, 8)] {
             let seed = seed + 10 * at as u64;
-            tally.check(&Recipe { seed, hops, hop_weights, hop_basis, ..Recipe::default() }.problem(), None, None);
+            check(
+                &mut tally,
+                &Recipe { seed, hops, hop_weights, hop_basis, ..Recipe::default() }.problem(),
+                None,
+                None,
+            );
         }
     }
     tally.finish();
@@ -182,7 +119,7 @@ fn routing_noise() {
     for active in 1..=3 {
         let recipe = Recipe { seed: 6000 + active as u64, active, ..Recipe::default() };
         let problem = recipe.problem();
-        tally.check(&problem, Some(&problem.noise), None);
+        check(&mut tally, &problem, Some(&problem.noise), None);
     }
     tally.finish();
 }
@@ -197,7 +134,7 @@ fn every_dropout_for_dense_and_coded_features() {
                 seed += 1;
                 let recipe = Recipe { seed, values, level, graphs, features: 4, ..Recipe::default() };
                 let problem = recipe.problem();
-                tally.check(&problem, Some(&problem.noise), Some(dropout(place, seed)));
+                check(&mut tally, &problem, Some(&problem.noise), Some(dropout(place, seed)));
             }
         }
     }
@@ -208,7 +145,7 @@ fn every_dropout_for_dense_and_coded_features() {
 fn more_features_than_one_panel() {
     let mut tally = Tally::default();
     let recipe = Recipe { seed: 8000, nodes: 9, features: 70, hidden: vec![4], hops: 2, ..Recipe::default() };
-    tally.check(&recipe.problem(), None, None);
+    check(&mut tally, &recipe.problem(), None, None);
     tally.finish();
 }
 

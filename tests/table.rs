@@ -10,16 +10,16 @@ mod kept;
 #[path = "table/walks.rs"]
 mod walks;
 
+use common::differences::{Differentiated, Tally};
 use common::oracle::{self, Oracle};
 use common::problems::{Problem, Recipe, Task, Values};
 use common::{as_sparse, assert_close, run_batch};
 use harmonia::batch::{Batch, Batches};
 use harmonia::config::{Config, DropoutPlace, Monb, TableUse};
 use harmonia::dataset::{Dataset, Features, Level};
+use harmonia::device::Dropout;
 use harmonia::device::cpu::Cpu;
-use harmonia::device::{Device, Dropout};
 use harmonia::graph::{Direction, Walk};
-use harmonia::model::{Pass, Randomness};
 use harmonia::plan::{Plan, Space};
 use harmonia::seed::{Purpose, Stream};
 use harmonia::tabulate::{Builder, TablePlan, Tables};
@@ -59,7 +59,10 @@ fn recipes(values: Values) -> Vec<Recipe> {
             let walk = Walk { self_loops: flags & 1 != 0, lazy: flags & 2 != 0 };
             let seed = 100 + 10 * at as u64 + flags;
             let (weighted, hops) = (flags % 2 == 0, 2 + flags as usize);
-            let node = Recipe { seed, values, direction, walk, weighted, hops, nodes: 40, ..Recipe::default() };
+            // Four features are interleaved in their block, five are not.
+            let features = 4 + flags as usize / 2;
+            let node =
+                Recipe { seed, values, direction, walk, weighted, hops, features, nodes: 40, ..Recipe::default() };
             let task = [Task::Classes(3), Task::Binary, Task::Multi(2), Task::Numbers(2)][flags as usize];
             all.push(Recipe { task, ..node.clone() });
             all.push(Recipe { graphs: 5, task, ..node.clone() });
@@ -241,11 +244,7 @@ fn many_valued_features_are_interpolated_between_points() {
 
 #[test]
 fn gradients_are_those_of_the_loss() {
-    /// As in `gradients.rs`: the third derivative times STEP^2 / 6 and the rounding of the loss over STEP are both near 1e-11.
-    const STEP: f64 = 1e-5;
-    const TOLERANCE: f64 = 1e-6;
-    const FLOOR: f64 = 1e-4;
-    let (mut entries, mut kinks, mut telling) = (0, 0, 0);
+    let mut tally = Tally::default();
     for (at, recipe) in recipes(Values::Continuous).into_iter().enumerate() {
         let problem = Recipe { nodes: 24, ..recipe }.problem();
         let place = [DropoutPlace::None, DropoutPlace::Input, DropoutPlace::Feature][at % 3];
@@ -261,35 +260,11 @@ fn gradients_are_those_of_the_loss() {
         let noise = Some(problem.noise.as_slice());
         let gradient =
             run_batch::<f64>(&batch, &problem.layout, plan, &problem.parameters, noise, Some(dropout)).gradient;
-        let device = Cpu::<f64>::new();
-        let inputs = device.inputs(&batch, plan).unwrap();
-        let randomness = Randomness { noise: noise.map(<[f64]>::to_vec), dropout: Some(dropout) };
-        let mut pass = Pass::new(&device, &problem.layout, plan, &batch, &inputs).unwrap();
-        let mut parameters = problem.parameters.clone();
-        for at in 0..parameters.len() {
-            let mut difference = |step: f64| {
-                let value = parameters[at];
-                let mut loss = |moved: f64| {
-                    parameters[at] = moved;
-                    pass.forward(&inputs, &parameters, &randomness).unwrap();
-                    pass.loss(&inputs).unwrap()
-                };
-                let quotient = (loss(value + step) - loss(value - step)) / (2.0 * step);
-                parameters[at] = value;
-                quotient
-            };
-            let expected = difference(STEP);
-            let error = |found: f64| (found - expected).abs() / expected.abs().max(FLOOR);
-            entries += 1;
-            telling += usize::from(expected.abs() > FLOOR);
-            if error(gradient[at]) > TOLERANCE {
-                let kink = error(difference(2.0 * STEP)) > TOLERANCE || error(difference(STEP / 2.0)) > TOLERANCE;
-                assert!(kink, "d {at} is {:e}, central difference {expected:e}, {:?}", gradient[at], problem.recipe);
-                kinks += 1;
-            }
-        }
+        let (layout, parameters) = (&problem.layout, &problem.parameters);
+        let of = Differentiated { batch: &batch, layout, plan, parameters, noise, dropout: Some(dropout) };
+        tally.check(&of, &gradient, &problem.recipe);
     }
-    assert!(100 * kinks < entries && 10 * telling > 3 * entries, "{kinks} kinks, {telling} telling of {entries}");
+    tally.finish();
 }
 
 #[test]

@@ -68,6 +68,9 @@ impl Config {
         if !(1..=MOST_TABLE_POINTS).contains(&points) {
             return bad("engine.table_points", &points, &format!("1 to {MOST_TABLE_POINTS}"));
         }
+        if ![0, 8, 16, 32].contains(&self.engine.table_bits) {
+            return bad("engine.table_bits", &self.engine.table_bits, "8, 16 or 32, or 0 to let sizes decide");
+        }
         if self.engine.walks > MOST_WALKS {
             return bad("engine.walks", &self.engine.walks, &format!("0 to {MOST_WALKS}"));
         }

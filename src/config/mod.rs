@@ -320,7 +320,10 @@ pub struct Engine {
     /// Points that walks of a feature are tabulated at; what lies between them is interpolated. 1: nothing is tabulated, sampled
     /// walks say what is far.
     pub table_points: usize,
-    /// Bytes a table may have; points, then bits, are fewer where it would have more.
+    /// Bits of a number in a table: 8, 16 or 32; 0: 32 where the table is small, else 8, and 16 where a finer table turns out to
+    /// be needed.
+    pub table_bits: usize,
+    /// Bytes a table may have; points are fewer where it would have more.
     pub table_bytes: usize,
     /// Walks sampled from each unit in each step, where a table has too few points to be trusted; 0: never, and no such table
     /// is made. Twice as many where losses show that these are too few.
@@ -339,6 +342,7 @@ impl Default for Engine {
             states: States::default(),
             table: TableUse::default(),
             table_points: 9,
+            table_bits: 0,
             table_bytes: 4 << 30,
             walks: 4,
             device_memory: 0,

@@ -5,6 +5,7 @@ mod fitted;
 mod init;
 mod memory;
 mod mixture;
+pub mod panels;
 mod pass;
 mod profile;
 mod resident;

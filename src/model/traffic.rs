@@ -7,6 +7,8 @@
 //!
 //! Of a node task, hops are counted where a step takes them: at the rows near its targets, from the rows near its targets.
 //!
+//! A step from a table of walks reads its cells twice, and touches no matrix.
+//!
 //! Tables that stay in cache for any dataset (pieces of experts, weights of the readout) are counted once. Ops are
 //! named as in a [`super::Profile`].
 
@@ -18,6 +20,7 @@ use crate::loss::Objective;
 use crate::plan::Plan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::graph::Neighbourhood;
+use harmonia_graph::walk_table::WalkTable;
 
 /// Bytes of a float, and of an index.
 const WORD: f64 = 4.0;
@@ -39,10 +42,42 @@ pub struct Traffic {
 #[derive(Clone, Copy)]
 struct Bytes(f64, f64);
 
-/// The ops of one step over a whole dataset.
-pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> Vec<Traffic> {
+/// What a step from a table of walks has of it.
+#[derive(Clone, Copy, Debug)]
+pub struct TableStep<'a> {
+    /// The table.
+    pub table: &'a WalkTable,
+    /// Units of the step.
+    pub rows: usize,
+    /// Walks of each unit that correct the table.
+    pub walks: usize,
+}
+
+impl TableStep<'_> {
+    /// Rows of X and F: units, which graphs are not, points of the grid, and ends of walks.
+    fn responses(&self) -> usize {
+        let contents = &self.table.contents;
+        let own = if contents.level == Level::Node { self.rows } else { 0 };
+        own + self.table.grid.most() + self.rows * self.walks * contents.steps()
+    }
+
+    /// Bytes of the cells of its rows.
+    fn cells(&self) -> f64 {
+        (self.rows * self.table.bytes()) as f64 / self.table.contents.units.len().max(1) as f64
+    }
+}
+
+/// The ops of one step over a whole dataset, or from a table of it.
+pub fn step(
+    plan: Plan,
+    states: States,
+    dataset: &Dataset,
+    layout: &Layout,
+    table: Option<TableStep<'_>>,
+) -> Vec<Traffic> {
     let a = &layout.architecture;
-    let [n, d, outputs, hops] = [dataset.graph.nodes(), a.features, a.outputs, a.hops].map(|size| size as f64);
+    let nodes = table.map_or(dataset.graph.nodes(), |table| table.rows);
+    let [n, d, outputs, hops] = [nodes, a.features, a.outputs, a.hops].map(|size| size as f64);
     let state = states.bytes() as f64;
     let adjacency = dataset.graph.adjacency();
     let entries = adjacency.entries() as f64;
@@ -73,13 +108,17 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
             Bytes(sum.0 + gathered, sum.1 + compulsory)
         })
     };
-    let graph_task = dataset.level == Level::Graph;
+    let graph_task = dataset.level == Level::Graph && table.is_none();
     let rows = if graph_task { dataset.graphs() as f64 } else { n };
     let (logits, states_of_hop) = (rows * outputs * WORD, n * outputs * state);
     let all_states = hops * states_of_hop;
 
     // X, and F or dF: all elements, or the non-zeros.
     let (x, f, non_zeros) = match dataset.features.values() {
+        _ if table.is_some() => {
+            let bytes = table.map_or(0, |table| table.responses()) as f64 * d * WORD;
+            (bytes, bytes, None)
+        }
         Values::Sparse(sparse) if plan.sparse => {
             let count = sparse.values.len() as f64;
             // A value and the place of its row.
@@ -97,7 +136,8 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
 
     let streamed = |bytes: f64| Bytes(bytes, bytes);
     let targets = rows * Objective::of(&dataset.labels).width(a.outputs) as f64 * WORD;
-    let units = dataset.split.train.len() as f64;
+    let units = table.map_or(dataset.split.train.len(), |table| table.rows) as f64;
+    let cells = table.map_or(0.0, |table| table.cells());
     let bytes = |op: Op| match op {
         Op::Clear | Op::Norm => streamed(all),
         Op::DrawNoise => streamed(d * a.experts as f64 * WORD),
@@ -139,8 +179,9 @@ pub fn step(plan: Plan, states: States, dataset: &Dataset, layout: &Layout) -> V
             let states = if a.hops > 1 { n + rows_within(1..a.hops - 1) } else { 0.0 };
             hops_and(d, true, 3.0 * (n + rows_within(1..a.hops)) * d * WORD + states * d * state)
         }
-        // Not of a whole dataset: a step from a table moves what its rows hold (`TablePlan`).
-        Op::TableForward | Op::TableBackward => streamed(0.0),
+        // F, and X of the ends of walks, are read, H is written; then dH and F are read, dF is written.
+        Op::TableForward => streamed(cells + f + n * d * WORD + hop_logits),
+        Op::TableBackward => streamed(cells + 2.0 * f + n * d * WORD + 2.0 * hop_logits),
         Op::HopWeightsBackward => streamed(4.0 * hop_logits),
         Op::MonbBackward | Op::KnotsBackward => streamed(x + f + 2.0 * experts),
         Op::RouteBackward => streamed(2.0 * router),
@@ -164,8 +205,11 @@ mod tests {
     use crate::device::cpu::Cpu;
     use crate::model::{Randomness, Resident, initial_parameters};
     use crate::plan::Space;
+    use crate::tabulate::{Builder, TablePlan};
     use harmonia_graph::dataset::{Features, Labels, SparseRows};
     use harmonia_graph::graph::{Direction, Graph, Split, Walk};
+    use harmonia_graph::walk_table::CellBits;
+    use harmonia_graph::watch::Watch;
 
     /// A path of four nodes, three classes, two features of which one in two is zero.
     fn path(sparse: bool) -> Dataset {
@@ -193,7 +237,7 @@ mod tests {
         let dataset = path(false);
         let layout = layout(&dataset, 3);
         let plan = Plan { monb: Monb::Knots, space: Space::Classes, sparse: false };
-        let ops = step(plan, States::F32, &dataset, &layout);
+        let ops = step(plan, States::F32, &dataset, &layout, None);
         // X and F have 4 x 2 floats.
         assert_eq!(of(&ops, Op::KnotsForward), (64.0, 64.0));
         // Two hops over 6 entries (4 bytes each) and 4 rows (12 bytes each); states of 3 floats: 6 or 4 of them.
@@ -204,11 +248,11 @@ mod tests {
         // dlogits in, three states out.
         assert_eq!(of(&ops, Op::WalkBackward).1, matrix + 2.0 * 48.0 + 4.0 * 48.0);
         // Half states halve what is gathered and the states in order, not the matrix and the logits.
-        let half = step(plan, States::F16, &dataset, &layout);
+        let half = step(plan, States::F16, &dataset, &layout, None);
         assert_eq!(of(&half, Op::WalkForward).0, matrix + 72.0 + 4.0 * 24.0 + 48.0);
         assert_eq!(of(&ops, Op::Adam).0, 28.0 * layout.len() as f64);
         // In feature space states are two floats wide.
-        let direct = step(Plan::DIRECT, States::F32, &dataset, &layout);
+        let direct = step(Plan::DIRECT, States::F32, &dataset, &layout, None);
         let ordered = (2.0 + 4.0 + 1.0) * 32.0;
         assert_eq!(of(&direct, Op::PropagateForward), (matrix + 2.0 * 48.0 + ordered, matrix + 2.0 * 32.0 + ordered));
         assert!(ops.iter().chain(&direct).all(|traffic| traffic.compulsory <= traffic.gathered));
@@ -224,7 +268,7 @@ mod tests {
         let features = Features::new(40, 2, vec![1.0; 80]).unwrap();
         let dataset = Dataset::nodes("path", graph, features, labels, split).unwrap();
         let layout = layout(&dataset, 3);
-        let ops = step(Plan { space: Space::Classes, ..Plan::DIRECT }, States::F32, &dataset, &layout);
+        let ops = step(Plan { space: Space::Classes, ..Plan::DIRECT }, States::F32, &dataset, &layout, None);
         // The last hop is of one row with one entry, the one before of two rows with three.
         let matrix = (4.0 + 12.0) + (12.0 + 24.0);
         // G_0, G_1 and G_2 of 1, 2 and 3 rows, A_1 of 2 rows, and one row of logits, 12 bytes each.
@@ -234,11 +278,37 @@ mod tests {
         // from three, of one row and of two; dlogits and all three states are of all rows.
         let (matrix, ordered) = ((12.0 + 24.0) + (20.0 + 36.0), 4.0 * 480.0);
         assert_eq!(of(&ops, Op::WalkBackward), (matrix + 4.0 * 12.0 + ordered, matrix + 3.0 * 12.0 + ordered));
-        let direct = step(Plan::DIRECT, States::F32, &dataset, &layout);
+        let direct = step(Plan::DIRECT, States::F32, &dataset, &layout, None);
         // In feature space, 8 bytes a row: F in and H out of all rows, H in and out of two and of one; the state between them.
         let (matrix, ordered) = ((4.0 + 12.0) + (12.0 + 24.0), 2.0 * (40.0 + 3.0) * 8.0 + 2.0 * 8.0);
         assert_eq!(of(&direct, Op::PropagateForward).0, matrix + 4.0 * 8.0 + ordered);
         assert_eq!(of(&direct, Op::PropagateBackward).0, 92.0 + 4.0 * 8.0 + 3.0 * (40.0 + 5.0) * 8.0 + 42.0 * 8.0);
+    }
+
+    #[test]
+    fn a_step_from_a_table_reads_its_cells_twice() {
+        let dataset = path(false);
+        let layout = layout(&dataset, 3);
+        let table_plan = TablePlan::with(&dataset, 3, 2, CellBits::Eight);
+        // One value, so one point: without a hat there is no cell.
+        assert_eq!(table_plan.bytes(), 0);
+        let features = Features::new(4, 2, (0..8).map(|i| i as f32).collect()).unwrap();
+        let dataset = Dataset { features: std::sync::Arc::new(features), ..dataset };
+        let table_plan = TablePlan::with(&dataset, 3, 3, CellBits::Eight);
+        let table = Builder::new(&dataset, Walk::default(), &table_plan).table(&Watch::silent()).unwrap();
+        let plan = Plan { monb: Monb::Knots, space: Space::Table, sparse: false };
+        let two = TableStep { table: &table, rows: 2, walks: 0 };
+        let ops = step(plan, States::F32, &dataset, &layout, Some(two));
+        // Two rows of two features, two hops and two hats, a byte each; F of two units and three points, two floats each; H.
+        let (cells, f, h, theta) = (16.0, 40.0, 16.0, 24.0);
+        assert_eq!(of(&ops, Op::TableForward), (cells + f + h + theta, cells + f + h + theta));
+        assert_eq!(of(&ops, Op::TableBackward).0, cells + 2.0 * f + h + 2.0 * theta);
+        assert_eq!(of(&ops, Op::KnotsForward).0, 2.0 * f);
+        // Logits of two rows and three classes, of which a target each.
+        assert_eq!(of(&ops, Op::Loss).0, 24.0 + 8.0 + 24.0);
+        // Three walks of two steps add six rows of X and F for each unit.
+        let ops = step(plan, States::F32, &dataset, &layout, Some(TableStep { walks: 3, ..two }));
+        assert_eq!(of(&ops, Op::KnotsForward).0, 2.0 * (f + 12.0 * 8.0));
     }
 
     #[test]
@@ -260,7 +330,7 @@ mod tests {
             resident.gradient(&mut gradient, &parameters, &Randomness::none()).unwrap();
             let profile = resident.pass.ops().take_profile().unwrap();
             let ran: Vec<Op> = profile.ops().iter().map(|(op, _)| *op).collect();
-            let counted: Vec<Op> = (step(plan, States::F32, &dataset, &layout).iter())
+            let counted: Vec<Op> = (step(plan, States::F32, &dataset, &layout, None).iter())
                 .map(|traffic| traffic.op)
                 .filter(|op| op.is_of_pass())
                 .collect();

@@ -3,13 +3,14 @@
 use super::TablePlan;
 use harmonia_graph::dataset::{Dataset, Values};
 use harmonia_graph::graph::NodeWeights;
+use harmonia_graph::walk_table::Columns;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// rows x width of a block: per feature (hop, stored hat).
+/// rows x width of a block.
 pub fn values(dataset: &Dataset, weights: &NodeWeights, plan: &TablePlan, features: Range<usize>) -> Vec<f32> {
     let (grid, hops) = (&plan.grid, plan.contents.hops);
-    let starts: Vec<usize> = features.clone().map(|k| hops * grid.stored_of(features.start..k)).collect();
+    let columns: Vec<Columns> = features.clone().map(|k| Columns::of(grid, hops, &features, k)).collect();
     let width = hops * grid.stored_of(features.clone());
     let mut values = vec![0f32; plan.contents.units.len() * width];
     if width == 0 {
@@ -20,11 +21,11 @@ pub fn values(dataset: &Dataset, weights: &NodeWeights, plan: &TablePlan, featur
         let mut sums = vec![0f64; width];
         let mut add = |k: usize, x: f32, weight: &dyn Fn(usize) -> f64| {
             let (q, share) = grid.place(k, x);
-            let (start, stored) = (starts[k - features.start], grid.stored(k));
+            let (columns, stored) = (columns[k - features.start], grid.stored(k));
             for (q, share) in [(q, 1.0 - share), (q + 1, share)] {
                 if (1..=stored).contains(&q) && share > 0.0 {
                     for t in 0..hops {
-                        sums[start + t * stored + q - 1] += f64::from(share) * weight(t);
+                        sums[columns.at(t * stored + q - 1)] += f64::from(share) * weight(t);
                     }
                 }
             }

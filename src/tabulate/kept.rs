@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Of the files; another one is built anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const FORMAT: &str = "harmonia-table";
 /// A table is worth keeping if making it moves so many bytes: seconds.
 const WORTH_KEEPING: f64 = 5e10;

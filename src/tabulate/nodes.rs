@@ -9,7 +9,7 @@ use harmonia_graph::dataset::{Dataset, Features, Values};
 use harmonia_graph::error::Result;
 use harmonia_graph::graph::Transition;
 use harmonia_graph::simd::simd;
-use harmonia_graph::walk_table::Grid;
+use harmonia_graph::walk_table::{Columns, Grid};
 use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub fn strip_columns(nodes: usize) -> usize {
     (STATE_BYTES / (2 * size_of::<f32>() * nodes.max(1)) / LEAST * LEAST).clamp(LEAST, gather::MOST_COLUMNS)
 }
 
-/// A column of a strip: hat q of feature k, and where its hops are in a row of the block.
+/// A column of a strip: hat q of feature k, and where its hops are in a row of the block, the first and from one to the next.
 #[derive(Clone, Copy)]
 struct Column {
     k: usize,
@@ -34,7 +34,7 @@ struct Column {
     stride: usize,
 }
 
-/// rows x width of a block: per feature (hop, stored hat).
+/// rows x width of a block.
 pub fn values(
     dataset: &Dataset,
     transition: &Transition,
@@ -47,8 +47,8 @@ pub fn values(
     let mut values = vec![0f32; units.len() * width];
     let columns: Vec<Column> = (features.clone())
         .flat_map(|k| {
-            let (first, stride) = (steps * grid.stored_of(features.start..k), grid.stored(k));
-            (1..=stride).map(move |q| Column { k, q, place: first + q - 1, stride })
+            let (columns, stored) = (Columns::of(grid, steps, &features, k), grid.stored(k));
+            (1..=stored).map(move |q| Column { k, q, place: columns.at(q - 1), stride: stored * columns.stride })
         })
         .collect();
     let nodes = transition.nodes();

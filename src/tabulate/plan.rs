@@ -15,6 +15,8 @@ const SMALL: usize = 64 << 20;
 const FEWEST_POINTS: usize = 5;
 /// Points that a budget leads to with walks, at last one: then walks alone say what is far.
 const CORRECTED_POINTS: [usize; 3] = [3, 2, 1];
+/// Neighbours of a node, on average, whose masks a table may take for their mean: on Cora, which has four, test accuracy was 0.8 points lower.
+const FEWEST_SOURCES: f64 = 8.0;
 /// What training from a table that interpolates must save at least: bytes moved, a minute or so.
 const WORTH_IT: f64 = 1e12;
 
@@ -86,6 +88,12 @@ impl Tabulation {
             ));
         };
         let masks = config.train.dropout > 0.0 && config.train.dropout_place == DropoutPlace::Input;
+        let sources = costs.sizes.entries as f64 / costs.sizes.nodes.max(1) as f64;
+        if !forced && masks && dataset.level == Level::Node && sources < FEWEST_SOURCES {
+            return walk(
+                "nodes have so few neighbours that masks of inputs (train.dropout) count for more than their mean",
+            );
+        }
         let table = costs.table(&chosen, dataset);
         let worth = match chosen.grid.is_exact() && !masks {
             true => table < costs.walking,
@@ -104,7 +112,7 @@ impl TablePlan {
         TablePlan { bits, ..TablePlan::new(dataset, points, hops) }
     }
 
-    /// The finest table that the budget allows: fewer points, then bits, then points so few that walks have to correct them.
+    /// The finest table that the budget allows: fewer points, then points so few that walks have to correct them.
     fn within(config: &Config, dataset: &Dataset, hops: usize) -> Option<TablePlan> {
         let engine = config.engine;
         let halves = |&points: &usize| {
@@ -119,17 +127,13 @@ impl TablePlan {
                 return None;
             }
             let plan = TablePlan { walks, ..TablePlan::new(dataset, points, hops) };
-            let bits = [CellBits::Float, CellBits::Sixteen, CellBits::Eight].into_iter().find(|&bits| {
-                let most = match bits {
-                    CellBits::Float => SMALL.min(engine.table_bytes),
-                    CellBits::Sixteen => engine.table_bytes,
-                    // The last resort.
-                    CellBits::Eight if points <= FEWEST_POINTS => engine.table_bytes,
-                    CellBits::Eight => 0,
-                };
-                plan.bytes_by(bits) <= most
-            });
-            bits.map(|bits| TablePlan { bits, ..plan })
+            let bits = match CellBits::of(engine.table_bits) {
+                Some(asked) => asked,
+                None if plan.bytes_by(CellBits::Float) <= SMALL.min(engine.table_bytes) => CellBits::Float,
+                // Every column has a scale of its own: what is rounded is a small part of what is interpolated.
+                None => CellBits::Eight,
+            };
+            (plan.bytes_by(bits) <= engine.table_bytes).then_some(TablePlan { bits, ..plan })
         })
     }
 
@@ -167,15 +171,16 @@ impl TablePlan {
             return (walks <= MOST_WALKS).then(|| TablePlan { walks, ..self.clone() });
         }
         let points = 2 * self.points - 1;
-        let finer = (points <= MOST_TABLE_POINTS).then(|| self.with_points(dataset, points));
+        let finer = (points <= MOST_TABLE_POINTS).then(|| self.finer(config, dataset, points));
         let walks = config.engine.walks;
         let corrected = || (walks > 0 && dataset.level == Level::Node).then(|| TablePlan { walks, ..self.clone() });
         finer.filter(|finer| finer.bytes() <= config.engine.table_bytes).or_else(corrected)
     }
 
-    /// The same table with another number of points.
-    pub fn with_points(&self, dataset: &Dataset, points: usize) -> TablePlan {
-        TablePlan { points, grid: Grid::of(&dataset.features, points), ..self.clone() }
+    /// The same table with more points, and more bits where nobody asked for these: either may be what was missing.
+    pub fn finer(&self, config: &Config, dataset: &Dataset, points: usize) -> TablePlan {
+        let bits = if config.engine.table_bits == 0 { self.bits.max(CellBits::Sixteen) } else { self.bits };
+        TablePlan { points, bits, grid: Grid::of(&dataset.features, points), ..self.clone() }
     }
 
     /// Bytes that an epoch of training reads, beside what all ways read.

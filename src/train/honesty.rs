@@ -66,7 +66,7 @@ pub fn restore<D: Device<Real = f32>>(
     let Some(plan) = run.tabulation.plan() else { return Ok(()) };
     let (points, walks) = in_use(trainer, plan);
     if points != plan.points {
-        let plan = TablePlan { walks, ..plan.with_points(&run.dataset, points) };
+        let plan = TablePlan { walks, ..plan.finer(config, &run.dataset, points) };
         trainer.replace_table(tables.table(&run.dataset, config.walk, &plan, watch)?, &plan);
     }
     Ok(())
@@ -76,7 +76,8 @@ pub fn restore<D: Device<Real = f32>>(
 fn current<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared) -> Option<TablePlan> {
     let (plan, table) = (run.tabulation.plan()?, trainer.table()?);
     let (points, walks) = in_use(trainer, plan);
-    Some(TablePlan { points, walks, grid: table.grid.clone(), ..plan.clone() })
+    let bits = table.blocks().first().map_or(plan.bits, |block| block.cells.bits());
+    Some(TablePlan { points, walks, bits, grid: table.grid.clone(), ..plan.clone() })
 }
 
 /// Points and walks, which may be more than planned.

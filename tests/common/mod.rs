@@ -5,6 +5,7 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
+pub mod differences;
 pub mod emulator;
 pub mod host_library;
 pub mod oracle;

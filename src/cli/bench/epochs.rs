@@ -10,7 +10,7 @@ use crate::cli::watch;
 use crate::config::{Config, Monb};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
-use crate::model::traffic::{self, Traffic};
+use crate::model::traffic::{self, TableStep, Traffic};
 use crate::model::{Checkpoint, Profile, initial_parameters};
 use crate::plan::{Plan, Space};
 use crate::runs::load_dataset;
@@ -159,7 +159,9 @@ fn train(job: &EpochsJob) -> Result<Measured> {
         0 => 1,
         size => dataset.split.train.len().div_ceil(size),
     };
-    let traffic = traffic::step(plan, config.engine.states, dataset, layout);
+    let rows = dataset.split.train.len().div_ceil(steps);
+    let from_table = trainer.table().map(|table| TableStep { table, rows, walks: trainer.table_walks() });
+    let traffic = traffic::step(plan, config.engine.states, dataset, layout, from_table);
     let ops = op_times(&profile, &traffic, steps, &all_seconds);
     Ok(Measured {
         nodes: dataset.graph.nodes(),
@@ -215,7 +217,11 @@ fn op_times(profile: &Profile, traffic: &[Traffic], steps: usize, all_seconds: &
 /// A plan in the words of the settings that would ask for it.
 fn words(plan: Plan) -> String {
     let monb = if plan.monb == Monb::Knots { "knots" } else { "direct" };
-    let space = if plan.space == Space::Classes { "classes" } else { "features" };
+    let space = match plan.space {
+        Space::Classes => "classes",
+        Space::Features => "features",
+        Space::Table => "table",
+    };
     format!("{monb} {space}{}", if plan.sparse { " sparse" } else { "" })
 }
 

@@ -84,6 +84,7 @@ impl ReferenceDataset {
             plan: Plan::for_sizes(Engine { states, ..config.engine }, sizes, &layout),
             pieces: PIECES,
             layout,
+            table: None,
         })
     }
 }

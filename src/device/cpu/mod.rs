@@ -24,6 +24,7 @@ mod propagate;
 mod readout;
 mod route;
 mod table;
+mod table_rows;
 mod table_walks;
 mod walk;
 

@@ -10,68 +10,20 @@
 //! rows are taken in stretches that depend on sizes only.
 
 use super::panels::Panels;
+use super::table_rows::{add_rows, add_scaled, dot, multiply, sum, with_cells};
 use super::table_walks::Walks;
 use super::{Cpu, CpuInputs, Ops};
 use crate::real::Real;
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::Result;
 use harmonia_graph::simd::simd;
-use harmonia_graph::walk_table::{Block, Cells, WalkTable};
+use harmonia_graph::walk_table::{Block, WalkTable, is_interleaved};
 use rayon::prelude::*;
 
 /// Rows of a task.
 pub(super) const ROWS: usize = 64;
 /// Stretches that sums over rows are cut into, at most.
 pub(super) const JOBS: usize = 16;
-/// Columns summed side by side.
-const LANES: usize = 8;
-
-/// Number of a cell that is computed with as `T`.
-trait Cell: Copy + Send + Sync {
-    fn number<T: Real>(self) -> T;
-}
-
-impl Cell for u8 {
-    #[inline(always)]
-    fn number<T: Real>(self) -> T {
-        T::from_f32(f32::from(self))
-    }
-}
-
-impl Cell for u16 {
-    #[inline(always)]
-    fn number<T: Real>(self) -> T {
-        T::from_f32(f32::from(self))
-    }
-}
-
-impl Cell for f32 {
-    #[inline(always)]
-    fn number<T: Real>(self) -> T {
-        T::from_f32(self)
-    }
-}
-
-/// Calls `$work` with the cells of a block as a slice of their own type.
-macro_rules! with_cells {
-    ($block:expr, $cells:ident => $work:expr) => {
-        match &$block.cells {
-            Cells::Eight(cells) => {
-                let $cells = &cells[..];
-                $work
-            }
-            Cells::Sixteen(cells) => {
-                let $cells = &cells[..];
-                $work
-            }
-            Cells::Float(cells) => {
-                let $cells = &cells[..];
-                $work
-            }
-        }
-    };
-}
-
 /// What the op reads of a batch: a table, its rows, and which rows of F are what.
 struct Tabulated<'a, T> {
     table: &'a WalkTable,
@@ -111,17 +63,18 @@ impl<'a, T: Real> Tabulated<'a, T> {
         let mut constants = vec![[T::zero(); 2]; self.d];
         let weights = (self.table.blocks().iter())
             .map(|block| {
-                let mut weights = Vec::with_capacity(block.width());
+                let mut weights = vec![T::zero(); block.width()];
                 for k in block.features.clone() {
                     let zero = self.point(responses, k, 0);
+                    let mut columns = self.table.columns(block, k).iter();
                     for t in 0..steps {
                         let theta = theta[(first + t) * self.d + k];
                         constants[k][1] += theta * zero;
-                        for q in 1..=grid.stored(k) {
+                        for (q, column) in (1..=grid.stored(k)).zip(&mut columns) {
                             let weight = theta * (self.point(responses, k, q) - zero);
-                            let [low, step] = block.scales[weights.len()].map(T::from_f32);
+                            let [low, step] = block.scales[column].map(T::from_f32);
                             constants[k][0] += weight * low;
-                            weights.push(weight * step);
+                            weights[column] = weight * step;
                         }
                     }
                 }
@@ -166,9 +119,14 @@ pub fn forward<T: Ops>(
                 let mut products = vec![T::zero(); weights.iter().map(Vec::len).max().unwrap_or(0)];
                 for ((block, weights), ends) in table.blocks().iter().zip(&weights).zip(&ends) {
                     let products = &mut products[..block.width()];
+                    let interleaved = is_interleaved(&table.grid, &block.features);
                     with_cells!(block, cells => {
                         for (at, state) in out.chunks_exact_mut(d).enumerate() {
                             let row = &cells[rows[first + at] as usize * block.width()..][..block.width()];
+                            if interleaved {
+                                dot(&mut state[block.features.clone()], row, weights);
+                                continue;
+                            }
                             multiply(products, row, weights);
                             let mut start = 0;
                             for (value, &end) in state[block.features.clone()].iter_mut().zip(ends) {
@@ -213,23 +171,25 @@ pub fn backward<T: Ops>(
     let (grid, first, steps) = (&table.grid, table.contents.first_hop(), table.contents.steps());
     let real = T::from_f64;
     let mut d_points = vec![0.0; (tabulated.first_end - own) * d];
-    let mut columns = sums.columns.iter();
+    let mut offset = 0;
     for (block, k) in table.blocks().iter().flat_map(|block| block.features.clone().map(move |k| (block, k))) {
         let zero = tabulated.point(responses, k, 0).widen();
-        let first_column = table.columns(block, k).start;
-        let stored = grid.stored(k);
+        let mut columns = table.columns(block, k).iter();
         for t in 0..steps {
             let theta = theta[(first + t) * d + k].widen();
             let (mut d_theta_t, mut rest) = (sums.sized[k] * zero, sums.sized[k]);
-            for q in 1..=stored {
-                let [low, step] = block.scales[first_column + t * stored + q - 1].map(f64::from);
-                let sum = low * sums.plain[k] + step * columns.next().copied().unwrap_or(0.0);
+            for (q, column) in (1..=grid.stored(k)).zip(&mut columns) {
+                let [low, step] = block.scales[column].map(f64::from);
+                let sum = low * sums.plain[k] + step * sums.columns[offset + column];
                 d_theta_t += sum * (tabulated.point(responses, k, q).widen() - zero);
                 d_points[q * d + k] += theta * sum;
                 rest -= sum;
             }
             d_points[k] += theta * rest;
             d_theta[(first + t) * d + k] = real(d_theta_t);
+        }
+        if k + 1 == block.features.end {
+            offset += block.width();
         }
     }
     let (own_rows, points) = responses.split_at_mut(own * d);
@@ -330,8 +290,14 @@ impl Sums {
                     let width = block.width();
                     let (columns, ends) = (&mut columns[..width], ends(table, block));
                     columns.fill(T::zero());
+                    let interleaved = is_interleaved(&table.grid, &block.features);
                     with_cells!(block, cells => {
-                        for i in span.clone() {
+                        if interleaved {
+                            let row = |i: usize| &cells[rows[i] as usize * width..][..width];
+                            let d_row = |i: usize| &d_state[i * d..][..d][block.features.clone()];
+                            add_rows(columns, span.clone(), row, d_row);
+                        }
+                        for i in span.clone().filter(|_| !interleaved) {
                             let row = &cells[rows[i] as usize * width..][..width];
                             let d_row = &d_state[i * d..][..d][block.features.clone()];
                             let mut start = 0;
@@ -351,40 +317,7 @@ impl Sums {
     }
 }
 
-/// Where the columns of each feature of a block end.
+/// Where the columns of each feature of a block end, as long as they lie side by side.
 fn ends(table: &WalkTable, block: &Block) -> Vec<usize> {
-    block.features.clone().map(|k| table.columns(block, k).end).collect()
-}
-
-/// Cells times weights, side by side: the compiler makes vectors of it, and of nothing more clever (`sum` takes them up by feature).
-#[inline(always)]
-fn multiply<T: Real, C: Cell>(products: &mut [T], cells: &[C], weights: &[T]) {
-    for ((product, cell), &weight) in products.iter_mut().zip(cells).zip(weights) {
-        *product = cell.number::<T>() * weight;
-    }
-}
-
-/// In an order of vectors. Nine points and any number of hops leave no rest.
-#[inline(always)]
-fn sum<T: Real>(values: &[T]) -> T {
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    let mut lanes = [T::zero(); LANES];
-    for values in blocks {
-        for lane in 0..LANES {
-            lanes[lane] += values[lane];
-        }
-    }
-    let mut sum = T::zero();
-    for &value in rest {
-        sum += value;
-    }
-    let [a, b, c, d, e, f, g, h] = lanes;
-    sum + (((a + e) + (c + g)) + ((b + f) + (d + h)))
-}
-
-#[inline(always)]
-fn add_scaled<T: Real, C: Cell>(sums: &mut [T], factor: T, cells: &[C]) {
-    for (sum, cell) in sums.iter_mut().zip(cells) {
-        *sum += factor * cell.number::<T>();
-    }
+    block.features.clone().map(|k| table.columns(block, k)).map(|columns| columns.first + columns.count).collect()
 }

@@ -3,7 +3,7 @@
 //! A table is copied to the device once, block by block, and stays while something reads it: batches bring the numbers of
 //! their rows, nothing else of it. One that has no room there is read panel by panel (`table_cells`).
 
-use super::table_cells::{RowsPart, TableCells, batch_number};
+use super::table_cells::{RowsPart, TableCells, batch_number, column_order};
 use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Grid, Launcher, THREADS, abi, stretches};
 use crate::batch::TableRows;
 use crate::device::launcher::inputs::DeviceReach;
@@ -82,9 +82,9 @@ impl<V: Driver> DeviceTable<V> {
                 first_column: column_feature.len(),
                 width: block.width(),
             });
-            scales.extend_from_slice(block.scales.as_flattened());
+            scales.extend(column_order(table, block).iter().flat_map(|&column| block.scales[column]));
             for k in block.features.clone() {
-                column_feature.extend(table.columns(block, k).map(|_| k as u32));
+                column_feature.extend(table.columns(block, k).iter().map(|_| k as u32));
                 column_ptr.push(column_feature.len() as u32);
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! A panel has the cells of some rows of a batch, block after block, so that kernels find in it what they find in a table of these
 //! rows alone. Panels end where stretches of rows do, whose sums are taken one after the other: sums are the same for any size.
+//! Kernels have the cells of a feature side by side: interleaved blocks are sorted on the way.
 
 use super::belt::{Belt, Panel};
 use super::{Buffer, Driver, Launcher};
@@ -10,6 +11,7 @@ use bytemuck::cast_slice;
 use harmonia_graph::error::Result;
 use harmonia_graph::walk_table::{Block, CellBits, Cells, WalkTable};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +37,8 @@ pub(super) enum TableCells<V: Driver> {
 /// What brings rows of a table.
 pub(super) struct Brought<V: Driver> {
     table: Arc<WalkTable>,
+    /// Of each block, its columns as kernels have them.
+    columns: Vec<Vec<usize>>,
     belt: Belt<V>,
     /// Of a panel.
     bytes: usize,
@@ -93,10 +97,11 @@ impl<V: Driver> TableCells<V> {
             return Ok(TableCells::Brought(Mutex::new(Brought::new(launcher, table, panel_bytes)?)));
         }
         let copy = |block: &Block| {
+            let order = column_order(table, block);
             Ok(match &block.cells {
-                Cells::Eight(cells) => DeviceCells::Eight(launcher.copy(cells)?),
-                Cells::Sixteen(cells) => DeviceCells::Sixteen(launcher.copy(cells)?),
-                Cells::Float(cells) => DeviceCells::Float(launcher.copy(cells)?),
+                Cells::Eight(cells) => DeviceCells::Eight(launcher.copy(&sorted(cells, &order))?),
+                Cells::Sixteen(cells) => DeviceCells::Sixteen(launcher.copy(&sorted(cells, &order))?),
+                Cells::Float(cells) => DeviceCells::Float(launcher.copy(&sorted(cells, &order))?),
             })
         };
         Ok(TableCells::Resident(table.blocks().iter().map(copy).collect::<Result<_>>()?))
@@ -136,13 +141,15 @@ impl<V: Driver> TableCells<V> {
             TableCells::Brought(brought) => brought,
         };
         let mut brought = brought.lock().unwrap_or_else(PoisonError::into_inner);
-        let Brought { table, belt, bytes, order } = &mut *brought;
+        let Brought { table, columns, belt, bytes, order } = &mut *brought;
         let (row, stretch) = (row_bytes(table), stretch.max(1) as usize);
         let size = (*bytes / row.max(1) / stretch).max(1) * stretch;
         let part = |at: usize| &rows[at * size..rows.len().min((at + 1) * size)];
         let bring = |belt: &mut Belt<V>, panel: Panel| {
             let rows = part(panel.at);
-            belt.bring(launcher, panel, rows.len() * row, &mut |first, piece| gather(piece, first, table, rows))
+            belt.bring(launcher, panel, rows.len() * row, &mut |first, piece| {
+                gather(piece, first, table, columns, rows)
+            })
         };
         let order = launcher.at(order, 0);
         belt.each(launcher, of, rows.len().div_ceil(size), again, &bring, &mut |at, address| {
@@ -156,7 +163,8 @@ impl<V: Driver> Brought<V> {
     fn new(launcher: &Launcher<V>, table: &Arc<WalkTable>, bytes: usize) -> Result<Self> {
         let order: Vec<u32> = (0..(bytes / row_bytes(table).max(1)).max(1) as u32).collect();
         let (belt, order) = (Belt::new(launcher, bytes)?, launcher.copy(&order)?);
-        Ok(Brought { table: Arc::clone(table), belt, bytes, order })
+        let columns = table.blocks().iter().map(|block| column_order(table, block)).collect();
+        Ok(Brought { table: Arc::clone(table), columns, belt, bytes, order })
     }
 }
 
@@ -165,30 +173,50 @@ pub(super) fn row_bytes(table: &WalkTable) -> usize {
     table.blocks().iter().map(|block| block.width() * block.cells.bits().bytes()).sum()
 }
 
-/// Bytes from `first` on of the cells of some rows, block after block.
-fn gather(piece: &mut [u8], first: usize, table: &WalkTable, rows: &[u32]) {
+/// The columns of a block, feature after feature.
+pub(super) fn column_order(table: &WalkTable, block: &Block) -> Vec<usize> {
+    block.features.clone().flat_map(|k| table.columns(block, k).iter()).collect()
+}
+
+/// The columns of every row in another order.
+fn sorted<'a, C: Copy>(cells: &'a [C], order: &[usize]) -> Cow<'a, [C]> {
+    if order.is_sorted() {
+        return Cow::Borrowed(cells);
+    }
+    Cow::Owned(cells.chunks_exact(order.len()).flat_map(|row| order.iter().map(|&column| row[column])).collect())
+}
+
+/// Bytes from `first` on of the cells of some rows, block after block. Pieces begin and end between cells.
+fn gather(piece: &mut [u8], first: usize, table: &WalkTable, columns: &[Vec<usize>], rows: &[u32]) {
     let mut begin = 0;
-    for block in table.blocks() {
-        let cells: &[u8] = match &block.cells {
-            Cells::Eight(cells) => cells,
-            Cells::Sixteen(cells) => cast_slice(cells),
-            Cells::Float(cells) => cast_slice(cells),
-        };
-        let row = block.width() * block.cells.bits().bytes();
-        let end = begin + row * rows.len();
+    for (block, order) in table.blocks().iter().zip(columns) {
+        let end = begin + block.width() * block.cells.bits().bytes() * rows.len();
         let (from, to) = (first.max(begin), (first + piece.len()).min(end));
         if from < to {
             let part = &mut piece[from - first..to - first];
-            part.par_chunks_mut(TASK).enumerate().for_each(|(task, mut part)| {
-                let mut at = from - begin + task * TASK;
-                while !part.is_empty() {
-                    let (number, inside) = (rows[at / row] as usize, at % row);
-                    let (now, rest) = part.split_at_mut((row - inside).min(part.len()));
-                    now.copy_from_slice(&cells[number * row + inside..][..now.len()]);
-                    (at, part) = (at + now.len(), rest);
+            let task = |(task, part): (usize, &mut [u8])| {
+                let at = from - begin + task * TASK;
+                match &block.cells {
+                    Cells::Eight(cells) => gather_cells::<1>(part, at, cells, order, rows),
+                    Cells::Sixteen(cells) => gather_cells::<2>(part, at, cast_slice(cells), order, rows),
+                    Cells::Float(cells) => gather_cells::<4>(part, at, cast_slice(cells), order, rows),
                 }
-            });
+            };
+            part.par_chunks_mut(TASK).enumerate().for_each(task);
         }
         begin = end;
+    }
+}
+
+/// Cells of N bytes of some rows of a block, from byte `at` of these on.
+fn gather_cells<const N: usize>(part: &mut [u8], at: usize, cells: &[u8], order: &[usize], rows: &[u32]) {
+    let width = order.len();
+    let (cells, mut part, mut at) = (cells.as_chunks::<N>().0, part.as_chunks_mut::<N>().0, at / N);
+    while !part.is_empty() {
+        let (row, inside) = (rows[at / width] as usize, at % width);
+        let (now, rest) = part.split_at_mut((width - inside).min(part.len()));
+        let row = &cells[row * width..][..width];
+        now.iter_mut().zip(&order[inside..]).for_each(|(cell, &column)| *cell = row[column]);
+        (at, part) = (at + now.len(), rest);
     }
 }

@@ -15,6 +15,7 @@
 //! in common.
 
 mod planned;
+mod tabled;
 
 use super::monb::{Chunks, Sizes, Variant, global_workspace};
 use super::propagate::{BACKWARD, FORWARD, Kernels, row_blocks};
@@ -23,6 +24,7 @@ use crate::architecture::{Architecture, Layout};
 use crate::config::States;
 use crate::device::Op;
 use crate::plan::Plan;
+use harmonia_graph::walk_table::CellBits;
 
 /// Bytes of a float, and of an index.
 const F: f64 = 4.0;
@@ -50,6 +52,20 @@ pub struct Problem {
     pub pieces: usize,
     /// Sizes of the model, and where its parameters are.
     pub layout: Layout,
+    /// Cells of the table that a step by it reads, with a row for every one of the nodes above; X and F have a few rows more then,
+    /// the points of the grid, which count for nothing.
+    pub table: Option<TableCells>,
+}
+
+/// Sizes of a table of walks.
+#[derive(Clone, Copy, Debug)]
+pub struct TableCells {
+    /// Cells of a row.
+    pub columns: usize,
+    /// Arrays these are cut into.
+    pub blocks: usize,
+    /// Of a cell.
+    pub bits: CellBits,
 }
 
 /// Bytes by the three ways of counting.
@@ -180,8 +196,8 @@ impl StepTraffic<'_> {
                 self.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
                 self.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
             }
-            // Of whole graphs no step is computed from a table.
-            Op::TableForward | Op::TableBackward => {}
+            Op::TableForward => self.table_forward(),
+            Op::TableBackward => self.table_backward(),
             Op::PropagateBackward => self.propagate(true),
             Op::HopWeightsBackward => {
                 self.add("hop_weights_backward", t * d, 9.0 * t * d, Bytes::streamed(5.0 * F * t * d));

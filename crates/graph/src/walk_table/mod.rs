@@ -6,7 +6,9 @@
 //!
 //! The hats of a feature sum to 1 (to the nodes of a graph), so the first is left out: what a row holds of feature k is (hop, q = 1, 2, ...). Features
 //! that follow each other make a block, an array of its own with a row per unit; a cell c of column j stands for
-//! low_j + step_j c, so that every column uses all bits of its cells.
+//! low_j + step_j c, so that every column uses all bits of its cells. Where 1, 2, 4, ... features with equally many hats make a
+//! block they are interleaved, (hop, hat, feature): a vector of cells then is of as many features, and sums of a row need no
+//! sums within vectors. Others lie side by side, (feature, hop, hat). See [`Columns`].
 
 mod grid;
 
@@ -39,6 +41,11 @@ impl CellBits {
             CellBits::Sixteen => 2,
             CellBits::Float => 4,
         }
+    }
+
+    /// Of so many bits: 8, 16 or 32.
+    pub fn of(count: usize) -> Option<CellBits> {
+        [CellBits::Eight, CellBits::Sixteen, CellBits::Float].into_iter().find(|bits| bits.count() == count)
     }
 
     /// 8, 16 or 32.
@@ -99,6 +106,43 @@ impl Block {
     pub fn width(&self) -> usize {
         self.scales.len()
     }
+}
+
+/// Where the cells of a feature are in a row of its block: the j-th (hop, hat) at `first + j * stride`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// Of the first.
+    pub first: usize,
+    /// From one to the next.
+    pub stride: usize,
+    /// How many.
+    pub count: usize,
+}
+
+impl Columns {
+    /// Those of feature k in a block of features, with so many hops tabulated.
+    pub fn of(grid: &Grid, steps: usize, features: &Range<usize>, k: usize) -> Columns {
+        let count = steps * grid.stored(k);
+        match is_interleaved(grid, features) {
+            true => Columns { first: k - features.start, stride: features.len(), count },
+            false => Columns { first: steps * grid.stored_of(features.start..k), stride: 1, count },
+        }
+    }
+
+    /// Place of the j-th.
+    pub fn at(self, j: usize) -> usize {
+        self.first + j * self.stride
+    }
+
+    /// All of them, in order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |j| self.at(j))
+    }
+}
+
+/// Whether the features of a block are interleaved: a power of two of them, with equally many hats.
+pub fn is_interleaved(grid: &Grid, features: &Range<usize>) -> bool {
+    features.len().is_power_of_two() && features.clone().all(|k| grid.stored(k) == grid.stored(features.start))
 }
 
 /// Which walks are tabulated, for which units.
@@ -185,11 +229,9 @@ impl WalkTable {
         self.blocks.iter().map(|block| block.cells.len() * block.cells.bits().bytes()).sum()
     }
 
-    /// Cells of feature k within a row of its block: its (hop, hat) in order.
-    pub fn columns(&self, block: &Block, k: usize) -> Range<usize> {
-        let steps = self.contents.steps();
-        let first = steps * self.grid.stored_of(block.features.start..k);
-        first..first + steps * self.grid.stored(k)
+    /// Cells of feature k within a row of its block.
+    pub fn columns(&self, block: &Block, k: usize) -> Columns {
+        Columns::of(&self.grid, self.contents.steps(), &block.features, k)
     }
 
     /// `P[unit,t,k,q]` of a row, as it is stored; t counts from the first hop that is tabulated. For tests and small uses.
@@ -198,7 +240,7 @@ impl WalkTable {
         let stored = self.grid.stored(k);
         let columns = self.columns(block, k);
         let at = |q: usize| {
-            let column = columns.start + t * stored + q - 1;
+            let column = columns.at(t * stored + q - 1);
             let place = row * block.width() + column;
             let cell = match &block.cells {
                 Cells::Eight(cells) => f64::from(cells[place]),

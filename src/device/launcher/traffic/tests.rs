@@ -21,7 +21,17 @@ fn architecture(hidden: Vec<usize>) -> Architecture {
 
 fn problem(states: States) -> Problem {
     let layout = Layout::new(architecture(vec![16, 8])).unwrap();
-    Problem { nodes: 10, entries: 24, weighted: false, targets: 6, states, plan: Plan::DIRECT, pieces: 6, layout }
+    Problem {
+        nodes: 10,
+        entries: 24,
+        weighted: false,
+        targets: 6,
+        states,
+        plan: Plan::DIRECT,
+        pieces: 6,
+        layout,
+        table: None,
+    }
 }
 
 fn planned(states: States) -> Problem {
@@ -160,6 +170,22 @@ fn half_states_of_classes_are_half_as_large() {
     assert_eq!(single.bytes.minimum - half.bytes.minimum, 9.0 * 80.0);
     let stored = work(&planned(States::F16), "project_store_f16");
     assert_eq!((stored.bytes.minimum, stored.bytes.no_reuse), (240.0, 240.0 + 480.0));
+}
+
+#[test]
+fn a_step_from_a_table_reads_its_cells_twice() {
+    let plan = Plan { monb: Monb::Knots, space: Space::Table, sparse: false };
+    // Two hops of four hats for each of four features.
+    let table = Some(TableCells { columns: 32, blocks: 2, bits: CellBits::Sixteen });
+    let problem = Problem { plan, table, ..problem(States::F32) };
+    let forward = work(&problem, "table_forward_u16");
+    // Ten rows of cells of two bytes, F and H of 160 bytes each, the number of a row twice, weights.
+    assert_eq!((forward.launches, forward.bytes.minimum), (2, 640.0 + 320.0 + 80.0 + 128.0));
+    let sums = work(&problem, "table_sums_u16");
+    // Cells, dH, row numbers, sums; those of the only stretch once more.
+    assert_eq!((sums.bytes.minimum, sums.bytes.perfect_reuse), (640.0 + 160.0 + 80.0 + 128.0, 1008.0 + 128.0));
+    assert_eq!(work(&problem, "table_own").bytes.minimum, 320.0);
+    assert_eq!(step(&problem).iter().filter(|work| work.kernel.starts_with("table")).count(), 6);
 }
 
 #[test]
