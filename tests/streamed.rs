@@ -43,8 +43,8 @@ fn dataset(recipe: &Recipe) -> Dataset {
 }
 
 fn config() -> Config {
-    let mut config = Config::default();
-    config.engine = Engine { propagate: Propagate::Classes, table: TableUse::Off, ..Engine::default() };
+    let engine = Engine { propagate: Propagate::Classes, table: TableUse::Off, ..Engine::default() };
+    let mut config = Config { engine, ..Config::default() };
     (config.train.epochs, config.train.dropout, config.train.clip_norm) = (3, 0.2, 1.0);
     (config.init.readout_scale, config.train.learning_rate) = (1.0, 1e-2);
     config
