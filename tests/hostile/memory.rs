@@ -85,5 +85,6 @@ pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
 fn the_peak_counts_what_was_freed_again() {
     let _turn = turn();
     let (length, peak) = peak_of(|| vec![1u8; 50 << 20].len());
-    assert!(length == 50 << 20 && (50 << 20..60 << 20).contains(&peak), "{peak}");
+    // Less by what threads that still end may free of what was live before.
+    assert!(length == 50 << 20 && (49 << 20..60 << 20).contains(&peak), "{peak}");
 }
