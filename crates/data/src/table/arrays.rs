@@ -3,7 +3,8 @@
 //! Labels and id lists become one-column [`Table`]s, so that what follows need not know where they came from.
 //! Invariant: sizes are held against the bytes that are there before anything is made of them.
 
-use super::column::{Column, Faults, Places, Table, Texts, Values};
+use super::column::{Column, Places, Table, Texts, Values};
+use super::faults::Faults;
 use crate::npz::Npz;
 use harmonia_graph::dataset::{self, Features, SparseRows};
 use harmonia_graph::error::{Error, Result, suggestion};

@@ -4,7 +4,8 @@
 //! none, as dates or words; what is held are the columns. Invariant: a fault names the line a person would find it on.
 
 use super::builder::{Builder, Pushed};
-use super::column::{Column, ColumnFaults, Faults, Places, Role, Table, shortened};
+use super::column::{Column, Places, Role, Table, shortened};
+use super::faults::{ColumnFaults, Faults};
 use super::record::Records;
 use super::stream::{LONGEST_ROW, Text, each_record};
 use harmonia_graph::error::{Error, Result};

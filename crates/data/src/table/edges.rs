@@ -4,8 +4,10 @@
 //! caller wants that, and counted.
 
 use super::arrays::{self, Sparse};
-use super::column::{Faults, Key, Role, Table, Values, integer, number, shortened};
+use super::bad_rows::BadRows;
+use super::column::{Key, Role, Table, Values, integer, number, shortened};
 use super::delimited::Delimited;
+use super::faults::Faults;
 use super::index::Index;
 use super::sheet::{Kind, Sheet};
 use super::{Columns, Options};
@@ -96,7 +98,10 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
             }
         }
         Kind::Npy | Kind::Npz if options.relation.is_some() => {
-            return Err(Error::file(path, "has no columns: a relation is picked by a column of a text or Parquet table"));
+            return Err(Error::file(
+                path,
+                "has no columns: a relation is picked by a column of a text or Parquet table",
+            ));
         }
         Kind::Npy => {
             let bytes = files::read(path)?;
@@ -141,54 +146,6 @@ struct Rows<'a> {
     relation: Option<&'a str>,
     /// Rows of other relations.
     others: usize,
-}
-
-/// Rows without a positive weight, and others that were left out.
-#[derive(Default)]
-struct BadRows {
-    /// Where the first ones without weight are, and the first weight.
-    weights: Vec<String>,
-    first: f32,
-    without_weight: usize,
-    dropped: usize,
-}
-
-impl BadRows {
-    /// Rows that are named.
-    const SHOWN: usize = 10;
-
-    fn weight(&mut self, weight: f32, at: &dyn Fn() -> String) {
-        if self.without_weight == 0 {
-            self.first = weight;
-        }
-        if self.weights.len() < Self::SHOWN {
-            self.weights.push(at());
-        }
-        self.without_weight += 1;
-    }
-
-    /// Those that are not left out are a fault.
-    fn refuse_weights(&self, faults: &mut Faults) {
-        if self.without_weight == 0 {
-            return;
-        }
-        faults.add(|| {
-            let first = self.weights.first().map_or("", String::as_str);
-            let others = match self.without_weight - 1 {
-                0 => String::new(),
-                more => {
-                    let dots = if more >= Self::SHOWN { ", ..." } else { "" };
-                    let rest = self.weights.get(1..).unwrap_or(&[]).join(", ");
-                    format!("; {more} more rows have no weight > 0 ({rest}{dots})")
-                }
-            };
-            format!(
-                "{first}: expected a weight > 0, found {}{others}; drop edges without weight, or leave them out (set \
-                 drop_bad_rows = true)",
-                self.first
-            )
-        });
-    }
 }
 
 impl Rows<'_> {
@@ -413,7 +370,10 @@ fn names(sheet: &Sheet, path: &Path, options: &Options, index: &Index) -> Result
     }
     if let Some(absent) = relation.filter(|relation| !names.iter().any(|name| name == relation)) {
         let close = suggestion(absent, names.iter().map(String::as_str));
-        return Err(Error::file(path, format!("expected a column `{}` to pick a relation by{close}", shortened(absent))));
+        return Err(Error::file(
+            path,
+            format!("expected a column `{}` to pick a relation by{close}", shortened(absent)),
+        ));
     }
     Ok((names, true))
 }

@@ -4,7 +4,8 @@
 //! Invariant: a unit no row speaks of, or whose cell is empty, is [`UNLABELLED`], never class 0.
 
 use super::Columns;
-use super::column::{Column, Faults, Key, Table, integer, is_missing};
+use super::column::{Column, Key, Table, integer, is_missing};
+use super::faults::Faults;
 use harmonia_graph::dataset::{Labels, UNLABELLED};
 use harmonia_graph::error::{Error, Result, suggestion};
 use std::collections::{BTreeSet, HashMap};
@@ -73,7 +74,11 @@ fn named(path: &Path, own: Vec<String>, given: Option<&(PathBuf, Vec<String>)>) 
 ///
 /// # Errors
 /// There are not two classes, or none of that name.
-pub(super) fn put_second(positive: &str, labels: &mut Labels, names: &mut Vec<String>) -> std::result::Result<(), String> {
+pub(super) fn put_second(
+    positive: &str,
+    labels: &mut Labels,
+    names: &mut Vec<String>,
+) -> std::result::Result<(), String> {
     let Labels::Classes { ids, classes: 2 } = labels else {
         return Err("a positive class is one of two classes; there are not two here".into());
     };

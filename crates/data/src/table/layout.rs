@@ -85,7 +85,10 @@ pub(super) fn known(table: &mut Table, schema: &Schema, extra: &[String]) -> Res
         .filter(|name| !matches!(found(name), Some(Values::Numbers { .. } | Values::Categories { .. })))
         .collect();
     if !absent.is_empty() {
-        return Err(Error::file(&table.path, without(&absent, table.columns.iter().map(|column| column.name.as_str()))));
+        return Err(Error::file(
+            &table.path,
+            without(&absent, table.columns.iter().map(|column| column.name.as_str())),
+        ));
     }
     if !extra.is_empty() {
         notes.push(format!("columns that the model does not read are left aside: {}", some(extra)));
@@ -98,13 +101,22 @@ pub(super) fn known(table: &mut Table, schema: &Schema, extra: &[String]) -> Res
                 if unseen.count > 0 {
                     let word = shortened(&unseen.word);
                     let count = unseen.count;
-                    notes.push(format!("column `{name}`: {count} values that the model has not seen (`{word}`) count as missing"));
+                    notes.push(format!(
+                        "column `{name}`: {count} values that the model has not seen (`{word}`) count as missing"
+                    ));
                 }
                 codes.iter().filter(|&&code| code == GAP).count() - unseen.count
             }
             Values::Numbers { values, .. } => values.iter().filter(|value| value.is_nan()).count(),
             _ => 0,
         };
+        if gaps > 0 && !column.gaps && column.kind != ColumnKind::Category && column.median.is_nan() {
+            let message = format!(
+                "column `{name}`: {gaps} missing values; the model has seen none and has nothing to put in their place: fill or \
+                 drop them"
+            );
+            return Err(Error::file(&table.path, message));
+        }
         if gaps > 0 && !column.gaps {
             let instead = match column.kind {
                 ColumnKind::Category => "they are none of its values".to_string(),
@@ -163,9 +175,7 @@ fn lay(path: &Path, rows: usize, schema: &Schema, cells: &[&Values]) -> Result<F
 fn cell(column: &TableColumn, values: &Values, row: usize, to: &mut [f32]) {
     let value = match values {
         Values::Numbers { values, .. } => values.get(row).copied().filter(|value| !value.is_nan()),
-        Values::Categories { codes, .. } => {
-            codes.get(row).copied().filter(|&code| code != GAP).map(f32::from)
-        }
+        Values::Categories { codes, .. } => codes.get(row).copied().filter(|&code| code != GAP).map(f32::from),
         _ => None,
     };
     let place = match (column.kind, value) {

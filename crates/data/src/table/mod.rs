@@ -33,10 +33,13 @@
 
 mod arrays;
 mod assemble;
+mod bad_rows;
 mod builder;
+mod cells;
 mod column;
 mod delimited;
 mod edges;
+mod faults;
 mod index;
 mod kinds;
 mod labels;

@@ -129,9 +129,10 @@ impl TableColumn {
 }
 
 impl Schema {
-    /// Numbers of these names, without gaps.
+    /// Numbers of these names, without gaps, of which nothing else is known.
     pub fn of_numbers(names: &[String]) -> Schema {
-        Schema { columns: names.iter().map(|name| TableColumn::number(name)).collect() }
+        let column = |name: &String| TableColumn { median: f32::NAN, ..TableColumn::number(name) };
+        Schema { columns: names.iter().map(column).collect() }
     }
 
     /// Whether it says no more than the names of features do.
@@ -203,8 +204,8 @@ impl Schema {
         if !missing.contains(&true) {
             return Ok((Features::new(rows, cols, values)?, schema));
         }
-        for (k, column) in schema.columns.iter_mut().enumerate().filter(|(k, _)| missing[*k]) {
-            column.gaps = true;
+        for (k, column) in schema.columns.iter_mut().enumerate() {
+            column.gaps = missing[k];
             column.median = median(values.iter().skip(k).step_by(cols).copied());
         }
         let width = schema.features();
@@ -341,7 +342,8 @@ mod tests {
 
     #[test]
     fn dates_are_days_and_read_back() {
-        for (text, expected) in [("1970-01-01", 0), ("1969-12-31", -1), ("2000-02-29", 11_016), ("2026-11-18", 20_775)] {
+        for (text, expected) in [("1970-01-01", 0), ("1969-12-31", -1), ("2000-02-29", 11_016), ("2026-11-18", 20_775)]
+        {
             assert_eq!(days(text), Some(f64::from(expected)), "{text}");
             assert_eq!(date_text(f64::from(expected)), text);
         }
@@ -357,7 +359,9 @@ mod tests {
         assert_eq!(days("2026-11-18 06:00"), Some(20_775.25));
         assert_eq!(days("2026-11-18T01:00:00+02:00"), Some(20_775.0 - 1.0 / 24.0));
         assert_eq!(date_text(20_775.5), "2026-11-18 12:00");
-        for wrong in ["2026-13-01", "2025-02-29", "2026-11-31", "20261118", "2026-11-18x", "2026-11-18T25:00", "", "é026-11-18"] {
+        for wrong in
+            ["2026-13-01", "2025-02-29", "2026-11-31", "20261118", "2026-11-18x", "2026-11-18T25:00", "", "é026-11-18"]
+        {
             assert_eq!(days(wrong), None, "{wrong}");
         }
     }
