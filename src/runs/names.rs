@@ -3,8 +3,9 @@
 use super::TrainedRun;
 use crate::explain::Score;
 use crate::loss::Objective;
-use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::dataset::{ColumnKind, Dataset, Level};
 use harmonia_graph::error::{Error, Result, one_line, suggestion};
+use serde_json::Value;
 
 /// Names of a run's parts.
 pub struct Names<'a> {
@@ -54,6 +55,17 @@ impl<'a> Names<'a> {
         match self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature)) {
             Some(column) => column.text(x),
             None => plain(f64::from(x[0])),
+        }
+    }
+
+    /// The same for JSON: a number where the column holds numbers.
+    pub fn value_json(&self, node: usize, feature: usize) -> Value {
+        let text = self.value(node, feature);
+        let column = self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature));
+        let number = column.is_none_or(|column| column.kind == ColumnKind::Number);
+        match text.parse::<f64>().ok().filter(|x| number && x.is_finite()) {
+            Some(x) => x.into(),
+            None => text.into(),
         }
     }
 

@@ -59,10 +59,10 @@ impl About<'_> {
         }
     }
 
-    /// What the data say of a term's feature: at its source node, or at the target where it is a node.
-    fn value(&self, term: &Term) -> Option<String> {
+    /// The node whose value stands beside a term: its source, or the target where it is a node.
+    fn source(&self, term: &Term) -> Option<usize> {
         let target = if let Target::Node(node) = self.target { Some(node) } else { None };
-        Some(self.names.value(term.node.or(target)?, term.feature?))
+        term.node.or(target)
     }
 
     fn name(&self) -> Option<&str> {
@@ -80,7 +80,7 @@ fn local_json(about: &About<'_>, explanation: &Explanation) -> Value {
         if let Some(k) = term.feature {
             object.insert("feature".into(), json!(names.group(k)));
             object.insert("feature_index".into(), json!(about.run.factors.groups().columns(k).start));
-            object.insert("x".into(), json!(about.value(term)));
+            object.insert("x".into(), about.source(term).map_or(Value::Null, |node| names.value_json(node, k)));
         }
         if let Some(node) = term.node {
             let id = about.run.dataset.original_id(node);
@@ -158,7 +158,8 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
         cells.extend(term.node.map(|node| short(&names.node_text(node))));
         cells.extend(term.hop.map(|hop| hop.to_string()));
         cells.resize(keys.max(1), String::new());
-        cells.extend(about.value(term).filter(|_| valued).map(|value| short(&value)));
+        let place = about.source(term).zip(term.feature).filter(|_| valued);
+        cells.extend(place.map(|(node, feature)| short(&names.value(node, feature))));
         rows.push(line(cells, term.value));
     }
     if explanation.rest_terms > 0 {
