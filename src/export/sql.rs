@@ -199,7 +199,7 @@ fn edges(out: &mut String, weighted: bool, directed: bool) {
     } else {
         format!("\n    UNION ALL SELECT target, source, {weight} FROM edges WHERE source <> target")
     };
-    let total = if weighted { "SUM(weight)" } else { "1.0" };
+    let total = if weighted { "SUM(1.0 * weight)" } else { "1.0" };
     let _ = write!(
         out,
         "\n-- Edges, then the walk M = D^-1 A.\nDROP TABLE IF EXISTS harmonia_edge;\nCREATE TEMP TABLE harmonia_edge AS\n  SELECT \
