@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "table/choice.rs"]
+mod choice;
 #[path = "table/kept.rs"]
 mod kept;
 #[path = "table/walks.rs"]
