@@ -4,9 +4,9 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
-mod common;
 #[path = "table/choice.rs"]
 mod choice;
+mod common;
 #[path = "table/kept.rs"]
 mod kept;
 #[path = "table/walks.rs"]

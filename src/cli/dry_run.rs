@@ -71,7 +71,10 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
     }
     out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
     if let Some(classes) = memory.scored_classes {
-        out += &format!("{:<28}{classes:>14} at a time, to hold less than half of the memory there is\n", "classes scored");
+        out += &format!(
+            "{:<28}{classes:>14} at a time, to hold less than half of the memory there is\n",
+            "classes scored"
+        );
     }
     out += &panels_text(&memory);
     Ok(out)

@@ -13,7 +13,8 @@ const EPOCHS: usize = 1_000_000_000;
 /// A ring on which every node has `reach` neighbours to either side, and one in `rare` a neighbour more across it.
 fn ring(reach: u32, rare: Option<u32>) -> Graph {
     let around = (0..NODES).flat_map(|node| (1..=reach).map(move |step| (node, (node + step) % NODES)));
-    let across = rare.into_iter().flat_map(|rare| (0..NODES / 2).step_by(rare as usize).map(|node| (node, node + NODES / 2)));
+    let across =
+        rare.into_iter().flat_map(|rare| (0..NODES / 2).step_by(rare as usize).map(|node| (node, node + NODES / 2)));
     let edges: Vec<(u32, u32)> = around.chain(across).collect();
     Graph::from_edges(NODES as usize, &edges, None, Direction::Undirected).unwrap()
 }
