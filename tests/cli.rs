@@ -302,3 +302,26 @@ fn the_kernels_train_a_store_on_the_host() {
     assert!(host["memory_bytes_by_buffer"]["features, copied"].as_u64().unwrap() > 0);
     assert!(plan("cpu")["memory_bytes_by_buffer"]["features, copied"].is_null());
 }
+
+#[test]
+fn a_plan_knows_that_nodes_are_scored_in_panels_where_memory_is_short() {
+    let scratch = Scratch::new();
+    // A pass over 8,467 nodes holds 4.3 MB of responses and 10.8 MB of states.
+    scratch.harmonia_ok(&["data", "generate", "--like", "ogbn-arxiv", "--scale", "0.05", "--out", "s"]);
+    let plan = |table: &str, memory: &str| {
+        let common = ["--dataset", "s", "--preset", "ogbn-arxiv", "--dry-run", "--json"];
+        let more = ["--set", table, "--memory", memory];
+        serde_json::from_str::<Value>(&scratch.train_ok(&[&common[..], &more].concat())).unwrap()
+    };
+    let (panel, whole) = ("states of a panel of classes", "states of all hops");
+    let (short, ample) = (plan("engine.table=force", "24M"), plan("engine.table=force", "1G"));
+    assert_eq!(ample["scored_classes"], Value::Null);
+    assert!(ample["memory_bytes_by_buffer"][panel].is_null(), "{ample}");
+    let classes = short["scored_classes"].as_u64().unwrap();
+    assert_eq!(short["memory_bytes_by_buffer"][panel].as_u64().unwrap(), 2 * 8467 * 4 * classes);
+    assert!(short["memory_bytes_by_buffer"][whole].is_null(), "{short}");
+    let device = |plan: &Value| plan["device_memory_bytes"].as_u64().unwrap();
+    assert!(device(&short) < device(&ample), "{short}");
+    // Training that walks holds whole states anyway.
+    assert_eq!(plan("engine.table=off", "24M")["scored_classes"], Value::Null);
+}

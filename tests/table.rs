@@ -4,6 +4,8 @@
 // A helper may stop at the first surprise, as a test may.
 #![allow(clippy::unwrap_used)]
 
+#[path = "table/choice.rs"]
+mod choice;
 mod common;
 #[path = "table/kept.rs"]
 mod kept;

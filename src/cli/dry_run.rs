@@ -28,7 +28,7 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
             "dataset": dataset.name, "preset": config.preset, "recipe": config.recipe, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
             "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
-            "device_memory_allowed": memory.allowed,
+            "device_memory_allowed": memory.allowed, "scored_classes": memory.scored_classes,
             "panels": memory.panels.iter().map(|panels| json!({
                 "what": panels.what, "panels": panels.panels, "panel_bytes": panels.panel_bytes, "step_bytes": panels.step_bytes,
             })).collect::<Vec<_>>(),
@@ -70,6 +70,12 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
         out += &format!("{name:<28}{:>14}\n", mebibytes(bytes));
     }
     out += &format!("{:<28}{:>14}\n", "total", mebibytes(total));
+    if let Some(classes) = memory.scored_classes {
+        out += &format!(
+            "{:<28}{classes:>14} at a time, to hold less than half of the memory there is\n",
+            "classes scored"
+        );
+    }
     out += &panels_text(&memory);
     Ok(out)
 }

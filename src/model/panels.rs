@@ -6,13 +6,15 @@
 //! The last step is taken at the rows that are asked for alone. Deterministic: rows are summed in their order, stretches depend on sizes only.
 
 use crate::architecture::Layout;
+use crate::config::States;
 use crate::device::cpu::{Cpu, chunks, gather};
 use crate::device::gemm::{View, gemm};
 use crate::device::{Device, Routing};
 use crate::knots::Tables;
-use harmonia_graph::dataset::Features;
+use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::error::Result;
 use harmonia_graph::graph::Transition;
+use harmonia_graph::memory;
 use harmonia_graph::simd::simd;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -28,6 +30,14 @@ pub struct PanelPlan {
 }
 
 impl PanelPlan {
+    /// How a device scores nodes that are not in its memory already: in panels where it works in the host's and a whole pass would take too
+    /// much of the limit on memory, or of what the machine has.
+    pub fn of<D: Device>(device: &D, dataset: &Dataset, layout: &Layout, states: States) -> Option<PanelPlan> {
+        let bytes = memory::limit().or_else(memory::of_machine)?;
+        let own = device.copies() || dataset.level != Level::Node;
+        (!own).then(|| PanelPlan::within(bytes, dataset.graph.nodes(), layout, states.bytes())).flatten()
+    }
+
     /// None where a whole pass, which holds F and the states of all hops, is within half of the bytes that there are; else as many
     /// classes as a quarter of them has room for.
     pub fn within(bytes: usize, nodes: usize, layout: &Layout, state_bytes: usize) -> Option<PanelPlan> {
@@ -37,6 +47,17 @@ impl PanelPlan {
         // Panels of equal width: a narrow one costs nearly as much as a wide one.
         let panels = a.outputs.div_ceil(most);
         (whole > bytes / 2).then(|| PanelPlan { classes: a.outputs.div_ceil(panels.max(1)).max(1) })
+    }
+
+    /// Bytes of the states, which grow with the nodes.
+    pub fn state_bytes(self, nodes: usize, hops: usize) -> usize {
+        hops.saturating_sub(1).min(2) * nodes * self.classes * size_of::<f32>()
+    }
+
+    /// Bytes of what else there is: inverse degrees and weights, and per thread responses of a stretch of rows.
+    pub fn work_bytes(self, nodes: usize, features: usize) -> usize {
+        let stretch = features * (1 + TILE) + TILE * self.classes;
+        size_of::<f32>() * (nodes + features * self.classes + rayon::current_num_threads() * stretch)
     }
 }
 

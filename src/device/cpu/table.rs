@@ -10,7 +10,7 @@
 //! rows are taken in stretches that depend on sizes only.
 
 use super::panels::Panels;
-use super::table_rows::{add_rows, add_scaled, dot, multiply, sum, with_cells};
+use super::table_rows::{add_rows, add_scaled, dot, lanes, multiply, request_cells, sum, with_cells};
 use super::table_walks::Walks;
 use super::{Cpu, CpuInputs, Ops};
 use crate::real::Real;
@@ -24,6 +24,9 @@ use rayon::prelude::*;
 pub(super) const ROWS: usize = 64;
 /// Stretches that sums over rows are cut into, at most.
 pub(super) const JOBS: usize = 16;
+/// Rows that cells are asked for ahead of their turn.
+const AHEAD: usize = 16;
+
 /// What the op reads of a batch: a table, its rows, and which rows of F are what.
 struct Tabulated<'a, T> {
     table: &'a WalkTable,
@@ -98,7 +101,9 @@ pub fn forward<T: Ops>(
     let responses = responses.as_rows()?;
     let (weights, constants) = tabulated.weights(responses, theta);
     let Tabulated { table, rows, sizes, .. } = tabulated;
-    let ends: Vec<Vec<usize>> = table.blocks().iter().map(|block| ends(table, block)).collect();
+    let blocks = table.blocks();
+    let ends: Vec<Vec<usize>> = blocks.iter().map(|block| ends(table, block)).collect();
+    let weight_lanes: Vec<_> = weights.iter().map(|weights| lanes(weights)).collect();
     (state.as_rows_mut()?.par_chunks_mut(ROWS * d.max(1)).enumerate()).for_each(|(task, out)| {
         let first = task * ROWS;
         simd(
@@ -117,14 +122,20 @@ pub fn forward<T: Ops>(
                     }
                 }
                 let mut products = vec![T::zero(); weights.iter().map(Vec::len).max().unwrap_or(0)];
-                for ((block, weights), ends) in table.blocks().iter().zip(&weights).zip(&ends) {
+                let count = out.len() / d.max(1);
+                for (b, ((block, weights), ends)) in blocks.iter().zip(&weights).zip(&ends).enumerate() {
                     let products = &mut products[..block.width()];
                     let interleaved = is_interleaved(&table.grid, &block.features);
                     with_cells!(block, cells => {
                         for (at, state) in out.chunks_exact_mut(d).enumerate() {
                             let row = &cells[rows[first + at] as usize * block.width()..][..block.width()];
                             if interleaved {
-                                dot(&mut state[block.features.clone()], row, weights);
+                                let ahead = at + AHEAD;
+                                let (soon, ahead) = if ahead < count { (b, ahead) } else { (b + 1, ahead - count) };
+                                if let (Some(block), Some(&row)) = (blocks.get(soon), rows.get(first + ahead)) {
+                                    request_cells(block, row as usize, 0..block.width());
+                                }
+                                dot(&mut state[block.features.clone()], row, &weight_lanes[b]);
                                 continue;
                             }
                             multiply(products, row, weights);
@@ -286,7 +297,8 @@ impl Sums {
                     }
                 }
                 let mut offset = 0;
-                for block in table.blocks() {
+                let blocks = table.blocks();
+                for (b, block) in blocks.iter().enumerate() {
                     let width = block.width();
                     let (columns, ends) = (&mut columns[..width], ends(table, block));
                     columns.fill(T::zero());
@@ -295,7 +307,13 @@ impl Sums {
                         if interleaved {
                             let row = |i: usize| &cells[rows[i] as usize * width..][..width];
                             let d_row = |i: usize| &d_state[i * d..][..d][block.features.clone()];
-                            add_rows(columns, span.clone(), row, d_row);
+                            let (next, ahead) = blocks.get(b + 1).map_or((&blocks[0], span.len()), |next| (next, 0));
+                            let soon = |i: usize, columns| {
+                                if let Some(&row) = rows.get(i + ahead) {
+                                    request_cells(next, row as usize, columns);
+                                }
+                            };
+                            add_rows(columns, span.clone(), row, d_row, soon);
                         }
                         for i in span.clone().filter(|_| !interleaved) {
                             let row = &cells[rows[i] as usize * width..][..width];

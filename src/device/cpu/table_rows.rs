@@ -4,8 +4,13 @@
 //! Backward  sum over rows i of dH[i,k] u[i], for every column of feature k.
 //! Of an interleaved block column c is of feature c mod F, F a power of two: [`LANES`] columns side by side are of the same features
 //! wherever they begin, and no vector is summed within itself before the row is done.
+//!
+//! A row is done in some fifty cycles, less than memory takes to hand it over, so cells are asked for well before their turn: forward some
+//! rows ahead, backward those of the next block, line by line.
 
 use crate::real::Real;
+use harmonia_graph::simd::{Cache, request};
+use harmonia_graph::walk_table::Block;
 use std::ops::Range;
 
 /// Columns of an interleaved block that are summed side by side; a block has no more features.
@@ -14,6 +19,44 @@ const LANES: usize = harmonia_graph::walk_table::BLOCK_HATS;
 const ROWS: usize = 64;
 /// Columns of one feature that are summed side by side.
 const PARTS: usize = 8;
+
+/// Calls `$work` with the cells of a block as a slice of their own type.
+macro_rules! with_cells {
+    ($block:expr, $cells:ident => $work:expr) => {
+        match &$block.cells {
+            harmonia_graph::walk_table::Cells::Eight(cells) => {
+                let $cells = &cells[..];
+                $work
+            }
+            harmonia_graph::walk_table::Cells::Sixteen(cells) => {
+                let $cells = &cells[..];
+                $work
+            }
+            harmonia_graph::walk_table::Cells::Float(cells) => {
+                let $cells = &cells[..];
+                $work
+            }
+        }
+    };
+}
+pub(super) use with_cells;
+
+/// Numbers of as many columns, as one load or more that cross no line of the cache.
+#[repr(align(64))]
+pub struct Lanes<T>([T; LANES]);
+
+/// Cut into lanes; zeros behind the last.
+pub fn lanes<T: Real>(values: &[T]) -> Vec<Lanes<T>> {
+    let padded = |part: &[T]| Lanes(std::array::from_fn(|lane| part.get(lane).copied().unwrap_or(T::zero())));
+    values.chunks(LANES).map(padded).collect()
+}
+
+/// Asks memory for some columns of a row of a block.
+#[inline(always)]
+pub fn request_cells(block: &Block, row: usize, columns: Range<usize>) {
+    let start = row * block.width();
+    with_cells!(block, cells => request(cells, start + columns.start..start + columns.end.min(block.width()), Cache::Second));
+}
 
 /// Number of a cell that is computed with as `T`.
 pub trait Cell: Copy + Send + Sync {
@@ -41,87 +84,98 @@ impl Cell for f32 {
     }
 }
 
-/// Calls `$work` with the cells of a block as a slice of their own type.
-macro_rules! with_cells {
-    ($block:expr, $cells:ident => $work:expr) => {
-        match &$block.cells {
-            harmonia_graph::walk_table::Cells::Eight(cells) => {
-                let $cells = &cells[..];
-                $work
-            }
-            harmonia_graph::walk_table::Cells::Sixteen(cells) => {
-                let $cells = &cells[..];
-                $work
-            }
-            harmonia_graph::walk_table::Cells::Float(cells) => {
-                let $cells = &cells[..];
-                $work
-            }
+/// Calls `$work` with the number of features of an interleaved block as a constant: loops whose ends are known are not loops any more.
+macro_rules! with_features {
+    ($count:expr, $features:ident => $work:expr) => {
+        match $count {
+            1 => with_features!(@ 1, $features => $work),
+            2 => with_features!(@ 2, $features => $work),
+            4 => with_features!(@ 4, $features => $work),
+            8 => with_features!(@ 8, $features => $work),
+            16 => with_features!(@ 16, $features => $work),
+            32 => with_features!(@ 32, $features => $work),
+            _ => with_features!(@ LANES, $features => $work),
         }
     };
+    (@ $value:expr, $features:ident => $work:expr) => {{
+        const $features: usize = $value;
+        $work
+    }};
 }
-pub(super) use with_cells;
 
 /// Adds to the state of each feature the sum of its cells times weights, of an interleaved row.
 #[inline(always)]
-pub fn dot<T: Real, C: Cell>(state: &mut [T], cells: &[C], weights: &[T]) {
+pub fn dot<T: Real, C: Cell>(state: &mut [T], cells: &[C], weights: &[Lanes<T>]) {
+    with_features!(state.len(), FEATURES => dot_of::<T, C, FEATURES>(state, cells, weights));
+}
+
+#[inline(always)]
+fn dot_of<T: Real, C: Cell, const FEATURES: usize>(state: &mut [T], cells: &[C], weights: &[Lanes<T>]) {
     let (cells, last_cells) = cells.as_chunks::<LANES>();
-    let (weights, last_weights) = weights.as_chunks::<LANES>();
     let mut lanes = [T::zero(); LANES];
     for (cells, weights) in cells.iter().zip(weights) {
         for lane in 0..LANES {
-            lanes[lane] += cells[lane].number::<T>() * weights[lane];
+            lanes[lane] += cells[lane].number::<T>() * weights.0[lane];
         }
     }
     // A copy, so that the lanes above stay in registers.
     let mut folded = lanes;
-    for ((lane, cell), &weight) in folded.iter_mut().zip(last_cells).zip(last_weights) {
-        *lane += cell.number::<T>() * weight;
+    if let Some(weights) = weights.get(cells.len()) {
+        for ((lane, cell), &weight) in folded.iter_mut().zip(last_cells).zip(&weights.0) {
+            *lane += cell.number::<T>() * weight;
+        }
     }
     let mut width = LANES;
-    while width > state.len() {
+    while width > FEATURES {
         width /= 2;
-        let (low, high) = folded.split_at_mut(width);
-        low.iter_mut().zip(high).for_each(|(low, high)| *low += *high);
+        for lane in 0..width {
+            folded[lane] += folded[width + lane];
+        }
     }
-    state.iter_mut().zip(&folded).for_each(|(state, &lane)| *state += lane);
+    state.iter_mut().zip(&folded[..FEATURES]).for_each(|(state, &lane)| *state += lane);
 }
 
-/// Adds to the sum of every column its cells times dH of its feature over some rows, of an interleaved block.
+/// Adds to the sum of every column its cells times dH of its feature over some rows, of an interleaved block. `soon` asks for columns of
+/// row i that are read after this block.
 #[inline(always)]
 pub fn add_rows<'a, T: Real, C: Cell + 'a>(
     sums: &mut [T],
     span: Range<usize>,
     row: impl Fn(usize) -> &'a [C] + Copy,
     d_row: impl Fn(usize) -> &'a [T] + Copy,
+    soon: impl Fn(usize, Range<usize>) + Copy,
 ) {
     for first in span.clone().step_by(ROWS) {
         let span = first..(first + ROWS).min(span.end);
-        // Sixteen features or fewer repeat within sixteen lanes.
-        match d_row(first).len() {
-            ..=16 => add_some::<T, C, 16, { LANES / 16 }>(sums, span, row, d_row),
-            _ => add_some::<T, C, LANES, 1>(sums, span, row, d_row),
-        }
+        with_features!(d_row(first).len(), FEATURES => {
+            // Sixteen features or fewer repeat within sixteen lanes.
+            const PATTERN: usize = if FEATURES <= 16 { 16 } else { LANES };
+            add_some::<T, C, FEATURES, PATTERN, { LANES / PATTERN }>(sums, span, row, d_row, soon);
+        });
     }
 }
 
 /// The same for at most [`ROWS`] rows: `LANES` columns stay in registers while these are gone through. dH repeats after `PATTERN` lanes.
 #[inline(always)]
-fn add_some<'a, T: Real, C: Cell + 'a, const PATTERN: usize, const TIMES: usize>(
+fn add_some<'a, T: Real, C: Cell + 'a, const FEATURES: usize, const PATTERN: usize, const TIMES: usize>(
     sums: &mut [T],
     span: Range<usize>,
     row: impl Fn(usize) -> &'a [C],
     d_row: impl Fn(usize) -> &'a [T],
+    soon: impl Fn(usize, Range<usize>),
 ) {
     let mut patterns = [[T::zero(); PATTERN]; ROWS];
     for (pattern, i) in patterns.iter_mut().zip(span.clone()) {
-        let d_row = d_row(i);
-        pattern.chunks_exact_mut(d_row.len()).for_each(|part| part.copy_from_slice(d_row));
+        let [d_row] = d_row(i).as_chunks::<FEATURES>().0 else { continue };
+        for lane in 0..PATTERN {
+            pattern[lane] = d_row[lane % FEATURES];
+        }
     }
     let (sums, last_sums) = sums.as_chunks_mut::<LANES>();
     for (at, sums) in sums.iter_mut().enumerate() {
         let mut lanes = [[T::zero(); PATTERN]; TIMES];
         for (pattern, i) in patterns.iter().zip(span.clone()) {
+            soon(i, at * LANES..(at + 1) * LANES);
             let cells = &row(i).as_chunks::<LANES>().0[at];
             for time in 0..TIMES {
                 for lane in 0..PATTERN {
@@ -192,14 +246,14 @@ mod tests {
                 (|i: usize| &cells[i * width..][..width], |i: usize| &d_state[i * features..][..features]);
             for i in 0..rows {
                 let mut state = vec![0.5; features];
-                dot(&mut state, row(i), &weights);
+                dot(&mut state, row(i), &lanes(&weights));
                 for (k, &found) in state.iter().enumerate() {
                     let products = (k..width).step_by(features).map(|at| f64::from(row(i)[at]) * weights[at]);
                     assert_eq!(found, 0.5 + products.sum::<f64>());
                 }
             }
             let mut sums = vec![0.25; width];
-            add_rows(&mut sums, 1..rows, row, d_row);
+            add_rows(&mut sums, 1..rows, row, d_row, |_, _| {});
             for (at, &found) in sums.iter().enumerate() {
                 let products = (1..rows).map(|i| f64::from(row(i)[at]) * d_row(i)[at % features]);
                 assert_eq!(found, 0.25 + products.sum::<f64>(), "{features} features, {columns} columns");

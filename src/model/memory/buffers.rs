@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::device::launcher::abi::HARMONIA_LONG_ROW;
 use crate::loss::Objective;
+use crate::model::panels::PanelPlan as Scoring;
 use crate::plan::{BatchSizes, Plan, Space, Streamed};
 use crate::tabulate::TablePlan;
 use harmonia_graph::dataset::{Dataset, Level, Values};
@@ -17,6 +18,8 @@ pub(super) const F: usize = size_of::<f32>();
 /// Stretches that sums over the rows of a table are cut into, at most; and rows of one, at least.
 const TABLE_STRETCHES: usize = 512;
 const TABLE_STRETCH: usize = 64;
+/// The cells of a table.
+const TABLE: &str = "table of walks";
 /// Validation units whose walks are drawn at once, at least.
 const DRAWN: usize = 1 << 12;
 
@@ -60,9 +63,37 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
 
     /// With so much of it in panels.
     pub(super) fn counted(&self, streamed: Streamed) -> MemoryPlan {
-        let tabled = if self.device.copies() { self.tabled(streamed) } else { Vec::new() };
-        let (host, device, walking) = (self.host(), self.always(), self.walking(streamed));
-        MemoryPlan { host, device, walking, tabled, streamed, panels: self.panels(streamed), allowed: None }
+        let scored = self.scored();
+        let mut tabled = if self.device.copies() || scored.is_some() { self.tabled(streamed) } else { Vec::new() };
+        if !self.device.copies() {
+            // A mapped file, counted with the data.
+            tabled.retain(|(name, _)| *name != TABLE);
+        }
+        let walking = scored.map_or_else(|| self.walking(streamed), |scored| self.scoring(scored));
+        let (host, device, panels) = (self.host(), self.always(), self.panels(streamed));
+        let scored_classes = scored.map(|scored| scored.classes);
+        MemoryPlan { host, device, walking, tabled, streamed, panels, scored_classes, allowed: None }
+    }
+
+    /// Panels of classes in which nodes are scored after training from a table; training that walks has room for a whole pass.
+    fn scored(&self) -> Option<Scoring> {
+        let states = self.config.engine.states;
+        self.table.and_then(|_| Scoring::of(self.device, self.dataset, self.layout, states))
+    }
+
+    fn scoring(&self, scored: Scoring) -> Vec<Planned> {
+        let (nodes, a) = (self.batch.nodes, &self.layout.architecture);
+        vec![
+            ("states of a panel of classes", scored.state_bytes(nodes, a.hops)),
+            ("responses being scored", scored.work_bytes(nodes, a.features)),
+            ("logits that are scored", self.scored_units() * a.outputs * F),
+        ]
+    }
+
+    /// Of the largest part of the split.
+    fn scored_units(&self) -> usize {
+        let Split { train, valid, test } = &self.dataset.split;
+        [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0)
     }
 
     fn host(&self) -> Vec<Planned> {
@@ -89,7 +120,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
                 ends => host.push(("features at ends of walks", ends)),
             }
             if !device.copies() {
-                host.push(("table of walks", table.bytes()));
+                host.push((TABLE, table.bytes()));
             }
         }
         host
@@ -161,8 +192,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             walking.push(("all graphs, where batches are put together", self.collection_bytes(targets)));
         }
         // Gathered where they are computed, with the numbers of their rows; and those of the rows that have targets.
-        let Split { train, valid, test } = &dataset.split;
-        let scored = [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0);
+        let (scored, train) = (self.scored_units(), &dataset.split.train);
         walking.extend([
             ("hop states and sums", device.scratch_bytes(batch, layout, *plan)),
             ("logits and gradient", 2 * batch.rows * a.outputs * F),
@@ -214,7 +244,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         let walked = if ends > 0 { F * (parts + 2) * (table.contents.steps() + table.grid.most()) * d } else { 0 };
         vec![
             match panel {
-                0 => ("table of walks", table.bytes()),
+                0 => (TABLE, table.bytes()),
                 _ => ("table of walks, two panels", 2 * panel + panel / self.table_row_bytes(table).max(1) * F),
             },
             ("sums over its rows, at most", sums + walked),

@@ -36,6 +36,8 @@ pub struct MemoryPlan {
     pub streamed: Streamed,
     /// How.
     pub panels: Vec<PanelPlan>,
+    /// Classes at a time that nodes are scored by, where a pass over the whole graph would take too much memory.
+    pub scored_classes: Option<usize>,
     /// What may be taken of the device's own memory; none where it works in the host's.
     pub allowed: Option<usize>,
 }

@@ -8,9 +8,7 @@ use crate::model::panels::{self, PanelPlan};
 use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
 use crate::train::batching::portions;
-use harmonia_graph::dataset::Level;
 use harmonia_graph::error::Result;
-use harmonia_graph::memory;
 
 /// How good the best model is on some units.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +146,8 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
         (self.train, self.valid) = (None, None);
         if batches.shares_nodes() {
-            if let (Some(plan), Reach::Walk(transition)) = (self.panels(), batches.reach()) {
+            let panels = PanelPlan::of(self.device, self.dataset(), self.layout, self.config.engine.states);
+            if let (Some(plan), Reach::Walk(transition)) = (panels, batches.reach()) {
                 let parameters = self.device.download(parameters)?;
                 let x = &self.dataset().features;
                 return panels::logits(self.layout, &parameters, x, transition, units, plan);
@@ -168,14 +167,6 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
             logits.extend(portion);
         }
         Ok(logits)
-    }
-
-    /// How nodes are scored on a processor whose memory a pass over the whole graph would take up.
-    fn panels(&self) -> Option<PanelPlan> {
-        let bytes = memory::limit().or_else(memory::of_machine)?;
-        let (dataset, states) = (self.dataset(), self.config.engine.states.bytes());
-        let own = self.device.copies() || dataset.level != Level::Node;
-        (!own).then(|| PanelPlan::within(bytes, dataset.graph.nodes(), self.layout, states)).flatten()
     }
 
     /// The best parameters, with the calibration in their readout.
