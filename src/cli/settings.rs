@@ -5,8 +5,8 @@ use super::data::{AccessFlags, DirectoryFlag};
 use super::watch;
 use crate::config::Config;
 use crate::runs::load_dataset;
-use crate::settings::Layers;
 use crate::settings::presets::{self, Recipe};
+use crate::settings::{Layers, own};
 use crate::train::RunName;
 use crate::train::prepare;
 use clap::Args;
@@ -57,8 +57,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Layers up to `--set`, plus the flags above.
+    /// Layers up to `--set`, plus the flags above. Data that no preset knows have the plain defaults.
     pub fn layers(&self) -> Result<Layers> {
+        self.merged(None, None)
+    }
+
+    /// The same for commands that train: data that no preset knows have the preset `own`, which `chosen` has made for them once
+    /// they are there. `--recipe paper` leaves them the plain defaults.
+    pub fn training_layers(&self, chosen: Option<&own::Choice>) -> Result<Layers> {
+        self.merged(Some(own::NAME), chosen)
+    }
+
+    fn merged(&self, unknown: Option<&'static str>, chosen: Option<&own::Choice>) -> Result<Layers> {
         let file = match &self.config {
             Some(path) => Some((files::read_handed(path)?, path.display().to_string())),
             None => None,
@@ -67,13 +77,19 @@ impl Settings {
         let mut probe = Layers::new()?;
         self.over_preset(&mut probe, &file)?;
         let named = self.preset.clone().or(Some(probe.text("preset")).filter(|name| !name.is_empty()));
+        let recipe = Recipe::named(&self.recipe.clone().unwrap_or_else(|| probe.text("recipe")))?;
         let preset = match named {
             Some(name) => Some(presets::named(&name)?.0),
             None => presets::find(&probe.text("data.dataset")).map(|(name, _)| name),
         };
-        let recipe = Recipe::named(&self.recipe.clone().unwrap_or_else(|| probe.text("recipe")))?;
+        let preset = preset.or(unknown.filter(|_| recipe != Recipe::Paper));
         let mut layers = Layers::new()?;
         let recipe = preset.map(|name| presets::lay(&mut layers, name, recipe)).transpose()?;
+        // Nobody has published it.
+        let recipe = recipe.filter(|_| preset != Some(own::NAME));
+        if let Some(chosen) = chosen.filter(|_| preset == Some(own::NAME)) {
+            layers.toml(&chosen.toml, "preset own")?;
+        }
         self.over_preset(&mut layers, &file)?;
         layers.value("preset", preset.unwrap_or(""), "preset")?;
         layers.value("recipe", recipe.map_or("", Recipe::name), "recipe")?;

@@ -11,11 +11,11 @@ use crate::runs::load_dataset;
 use crate::runs::saved_layers;
 use crate::runs::{RunDirectory, create_next};
 use crate::session::Session;
-use crate::settings::{Layers, presets};
+use crate::settings::{Layers, own, presets};
 use crate::tabulate::{TablePlan, Tables, Tabulation};
 use crate::train::{Prepared, structured};
 use clap::Args;
-use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::Result;
 use harmonia_graph::files;
 use harmonia_graph::units::{bytes, thousands};
@@ -79,7 +79,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<()> {
     let mut config = match &arguments.resume {
         Some(directory) => saved_layers(directory)?.finish()?,
-        None => config(&arguments)?,
+        None => config(&arguments, None)?,
     };
     if let Some(device) = &arguments.device {
         config.run.device.clone_from(device);
@@ -121,6 +121,14 @@ fn run_on<D: Device<Real = f32>>(
 ) -> Result<()> {
     let stop = catch_interrupts()?;
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
+    let mut chosen = None;
+    if config.preset == own::NAME && arguments.resume.is_none() {
+        let choice = own::choose(&whole, &config)?;
+        let run = config.run;
+        config = self::config(arguments, Some(&choice))?;
+        config.run = run;
+        chosen = Some(choice);
+    }
     let whole = structured(whole, &config)?;
     // The first run stands for all: every one has the same sizes but for a unit here or there.
     let first = Session { device, config: &config, stop: &stop }.names()[0];
@@ -144,6 +152,9 @@ fn run_on<D: Device<Real = f32>>(
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
         announce(&config, &first, &device.name(), &root);
+        if let Some(choice) = &chosen {
+            voice::line(own_lines(choice, &first));
+        }
         remarks.say();
         let tables = Tables::default();
         watch::with(&arguments.settings.access.access(), |context| {
@@ -157,8 +168,8 @@ fn run_on<D: Device<Real = f32>>(
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome, voice::width()) })
 }
 
-fn config(arguments: &Arguments) -> Result<Config> {
-    let mut layers: Layers = arguments.settings.layers()?;
+fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config> {
+    let mut layers: Layers = arguments.settings.training_layers(chosen)?;
     if let Some(seeds) = arguments.seeds.or(arguments.repeats) {
         layers.value("run.seeds", integer(seeds, "--seeds")?, "--seeds")?;
     }
@@ -226,6 +237,21 @@ fn announce(config: &Config, run: &Prepared, device: &str, root: &Path) {
             config.train.batch_size
         ));
     }
+}
+
+/// What the preset `own` chose, and why, for people.
+fn own_lines(choice: &own::Choice, run: &Prepared) -> String {
+    let (features, changed) = (run.dataset.features.cols, run.scaling.as_ref().map_or(0, Scaling::changed));
+    let scaled = match features - changed {
+        _ if changed == 0 => "no column is rescaled (0 and 1, or sparse)".to_string(),
+        0 => format!("{changed} columns of numbers are standardised"),
+        rest => format!("{changed} columns of numbers are standardised, {rest} of 0 and 1 are not"),
+    };
+    format!(
+        "preset own, for data that no other preset knows: {scaled}; {}\n\
+         the epoch with the least validation loss is kept and calibrated; harmonia tune searches for better settings",
+        choice.reasons.join("; ")
+    )
 }
 
 /// What training from a table means, for people.

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::device::{Device, Machine};
 use crate::on_machine;
 use crate::runs::load_dataset;
+use crate::settings::own;
 use crate::studies::tune::{Request, Space, Tuning, preset_text};
 use clap::Args;
 use harmonia_graph::error::{Error, Result};
@@ -85,7 +86,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let mut config = config(arguments)?;
+    let mut config = config(arguments, None)?;
     if let Some(device) = &arguments.device {
         config.run.device.clone_from(device);
     }
@@ -94,12 +95,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     with_threads(config.run.threads, || {
         let machine = Machine::open(&config.run.device, config.engine)?;
-        on_machine!(&machine, device => run_on(device, arguments, &config))
+        on_machine!(&machine, device => run_on(device, arguments, config))
     })?
 }
 
-fn config(arguments: &Arguments) -> Result<Config> {
-    let mut layers = arguments.settings.layers()?;
+fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config> {
+    let mut layers = arguments.settings.training_layers(chosen)?;
     if let Some(seeds) = arguments.seeds.or(arguments.repeats) {
         layers.value("run.seeds", integer(seeds, "--seeds")?, "--seeds")?;
     }
@@ -109,9 +110,16 @@ fn config(arguments: &Arguments) -> Result<Config> {
     layers.finish()
 }
 
-fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Config) -> Result<()> {
+fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: Config) -> Result<()> {
     let stop = catch_interrupts()?;
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
+    if config.preset == own::NAME {
+        let choice = own::choose(&whole, &config)?;
+        let run = config.run;
+        config = self::config(arguments, Some(&choice))?;
+        config.run = run;
+    }
+    let config = &config;
     let space = match &arguments.space {
         Some(path) => Space::parse(&files::read_text(path)?, &path.display().to_string())?,
         None => Space::built_in(&whole)?,

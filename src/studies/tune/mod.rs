@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::loss::Objective;
 use crate::session::{is_small, side_by_side};
 use crate::settings::presets::{self, Recipe};
-use crate::settings::{Layers, differences};
+use crate::settings::{Layers, differences, own};
 use crate::train::{Prepared, RunName, prepare};
 use halving::{Rung, schedule};
 use harmonia_graph::dataset::Dataset;
@@ -260,7 +260,10 @@ fn description(whole: &Dataset, request: &Request<'_>) -> Value {
 pub fn preset_text(config: &Config, comment: &str) -> Result<String> {
     let mut layers = Layers::new()?;
     let mut head = format!("# {comment}\n");
-    if !config.preset.is_empty() {
+    if config.preset == own::NAME {
+        // What it chooses for the data is written down too: the file is over the plain defaults.
+        head += &format!("recipe = \"{}\"\n", Recipe::Paper.name());
+    } else if !config.preset.is_empty() {
         presets::lay(&mut layers, &config.preset, Recipe::Paper)?;
         head += &format!("preset = \"{}\"\nrecipe = \"{}\"\n", config.preset, Recipe::Paper.name());
     }
