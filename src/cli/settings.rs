@@ -32,13 +32,14 @@ pub struct Settings {
     /// Enter every edge both ways
     #[arg(long)]
     pub undirected: bool,
-    /// Rescale features: none, row (each row sums to 1) or standardise (columns, by the training nodes)
+    /// Rescale features: none, row (each row sums to 1), standardise (columns, by the training nodes) or auto (the same of columns
+    /// of numbers, 0/1 columns and sparse features stay)
     #[arg(long, value_name = "HOW")]
     pub normalise: Option<String>,
     /// Which of the five synthetic datasets, 0 to 4
     #[arg(long, value_name = "I")]
     pub data_index: Option<u32>,
-    /// Settings to start from [default: the preset named like the dataset]
+    /// Settings to start from [default: the preset named like the dataset; own where none is]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Which settings of the preset: tuned (found by validation), fast (of large graphs: a short schedule) or paper (as

@@ -59,13 +59,16 @@ pub struct Arguments {
     /// Threads (0: one per core); results do not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Fit linear models too, with and without means of neighbours, and show their scores beside ours
+    #[arg(long)]
+    baselines: bool,
     /// Run directory to make [default: runs/<dataset>-<number>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Continue the run in this directory, with its own settings
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
-        "repeats", "epochs", "out", "dry_run",
+        "repeats", "epochs", "baselines", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
     /// Show settings, parameters and memory, and stop
@@ -175,6 +178,9 @@ fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config>
     }
     if let Some(folds) = arguments.folds {
         layers.value("run.folds", integer(folds, "--folds")?, "--folds")?;
+    }
+    if arguments.baselines {
+        layers.value("run.baselines", true, "--baselines")?;
     }
     if let Some(epochs) = arguments.epochs {
         layers.value("train.epochs", integer(epochs, "--epochs")?, "--epochs")?;

@@ -67,8 +67,7 @@ fn by_sizes(dataset: &Dataset, units: usize) -> Choice {
             reasons.push("X is sparse, as of words: a low rate, half of the entries dropped, walks may stay".into());
         }
         (Level::Node, false) => {
-            rest += "[data]\nstructure = [\"log-degree\"]\n";
-            reasons.push("hop weights free: neighbours may speak against a class; log-degree is a column too".into());
+            reasons.push("hop weights are free, because neighbours may speak against a class".into());
         }
     }
     if dataset.level == Level::Node && units >= MANY {
@@ -78,7 +77,8 @@ fn by_sizes(dataset: &Dataset, units: usize) -> Choice {
     if dataset.level == Level::Node && !sparse && features > WIDE {
         let rate = format!("{:.2e}", WIDE as f64 / features as f64);
         set(&mut train, &[("readout_rate", &rate)]);
-        reasons.push(format!("{features} features: the readout learns {rate} times as fast, so that logits do not jump"));
+        reasons
+            .push(format!("{features} features: the readout learns {rate} times as fast, so that logits do not jump"));
     }
     let mut toml = rest;
     for (section, keys) in [("model", model), ("train", train)] {
@@ -93,5 +93,65 @@ fn set(section: &mut String, keys: &[(&str, &dyn Display)]) {
     for (key, value) in keys {
         // Writing to a string cannot fail.
         let _ = writeln!(section, "{key} = {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Schedule;
+    use crate::settings::Layers;
+    use harmonia_graph::dataset::{Features, Labels};
+    use harmonia_graph::graph::{Direction, Graph, Split};
+
+    fn nodes(features: Features) -> Dataset {
+        let count = features.rows;
+        let graph = Graph::from_edges(count, &[(0, 1)], None, Direction::Undirected).unwrap();
+        let labels = Labels::Classes { ids: (0..count as u32).map(|unit| unit % 2).collect(), classes: 2 };
+        let split = Split { train: vec![0, 1], valid: vec![2], test: vec![3] };
+        Dataset::nodes("n", graph, features, labels, split).unwrap()
+    }
+
+    fn config(dataset: &Dataset, units: usize) -> Config {
+        let mut layers = Layers::new().unwrap();
+        layers.toml(COMMON, "own").unwrap();
+        layers.toml(&by_sizes(dataset, units).toml, "chosen").unwrap();
+        layers.finish().unwrap()
+    }
+
+    #[test]
+    fn a_small_table_is_trained_at_once_and_a_large_one_in_steps() {
+        let dataset = nodes(Features::new(4, 2, vec![0.5; 8]).unwrap());
+        let small = config(&dataset, 1500);
+        assert_eq!((small.train.batch_size, small.train.readout_rate), (0, 1.0));
+        assert_eq!(small.train.schedule, Schedule::Cosine);
+        assert!(small.train.calibrate && small.data.structure.is_empty());
+        let large = config(&dataset, 1_000_000);
+        assert_eq!(large.train.batch_size, 62_500);
+        // As many steps as of a small one, or nearly.
+        assert!(large.train.epochs * STEPS >= 900 && large.train.epochs < small.train.epochs);
+        assert_eq!(choose(&dataset, &small).unwrap(), by_sizes(&dataset, 2));
+    }
+
+    #[test]
+    fn many_features_slow_the_readout_down_and_words_have_settings_of_their_own() {
+        let wide = config(&nodes(Features::new(4, 640, vec![0.5; 2560]).unwrap()), 100);
+        assert_eq!(wide.train.readout_rate, 0.1);
+        let mut words = vec![0.0; 4 * 640];
+        words[7] = 1.0;
+        let words = config(&nodes(Features::new(4, 640, words).unwrap().compact()), 100);
+        assert_eq!((words.train.readout_rate, words.train.dropout), (1.0, 0.5));
+        assert!(words.walk.self_loops);
+    }
+
+    #[test]
+    fn graphs_come_in_batches() {
+        let features = Features::new(4, 2, vec![0.5; 8]).unwrap();
+        let graph = Graph::from_edges(4, &[(0, 1)], None, Direction::Undirected).unwrap();
+        let labels = Labels::Classes { ids: vec![0, 1], classes: 2 };
+        let dataset =
+            Dataset::new("g", graph, vec![0, 2, 4], features, labels, Level::Graph, Split::default()).unwrap();
+        let config = config(&dataset, 200_000);
+        assert_eq!((config.train.batch_size, config.train.readout_rate, config.train.epochs), (GRAPHS, 0.0, 120));
     }
 }
