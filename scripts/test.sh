@@ -20,9 +20,9 @@ cargo clippy --version >/dev/null 2>&1 || step rustup component add clippy
 # nvcc, NVRTC and libclang into .cuda: build.rs then compiles the kernels for every GPU generation.
 step scripts/install-nvcc.sh
 
-# numpy, for the scripts that open and write stores from Python.
-if ! python3 -c 'import numpy' 2>/dev/null; then
-    step python3 -m pip install --quiet --target .python numpy
+# numpy and scipy, for the scripts that open and write stores from Python, and for exported models.
+if ! python3 -c 'import numpy, scipy' 2>/dev/null; then
+    step python3 -m pip install --quiet --target .python numpy scipy
     export PYTHONPATH="$PWD/.python${PYTHONPATH:+:$PYTHONPATH}"
 fi
 

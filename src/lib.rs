@@ -59,6 +59,8 @@ pub mod config;
 pub mod device;
 pub mod diagnose;
 pub mod explain;
+#[cfg(feature = "program")]
+pub mod export;
 pub mod knots;
 pub mod loss;
 pub mod model;

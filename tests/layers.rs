@@ -67,7 +67,7 @@ const ENGINE: &[&str] = &[
     "diagnose",
 ];
 /// Behind the feature `program`.
-const PROGRAM: &[&str] = &["settings", "recovery", "runs", "report", "session", "studies", "cli"];
+const PROGRAM: &[&str] = &["settings", "recovery", "runs", "export", "report", "session", "studies", "cli"];
 
 #[test]
 fn no_module_imports_one_above_it() {

@@ -6,12 +6,14 @@ mod diagnose;
 mod doctor;
 mod dry_run;
 mod explain;
+mod export;
 mod gradients;
 mod guard;
 mod hint;
 mod init;
 mod intervene;
 mod manual;
+mod new_data;
 mod output;
 mod predict;
 mod progress;
@@ -91,9 +93,12 @@ enum Command {
     /// Everything about a run in one page
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
-    /// Class and probabilities of every node or graph, as CSV
+    /// Class and probabilities of every node or graph, also of new data, as CSV or JSON lines
     #[command(after_help = predict::EXAMPLES)]
     Predict(predict::Arguments),
+    /// A model as a file that works without this program: JSON, a scorer in Python, a script in SQL
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::Arguments),
     /// Say what a graph lets hop weights mean: independence, conditioning, horizon, spectral response
     #[command(after_help = diagnose::EXAMPLES)]
     Diagnose(diagnose::Arguments),
@@ -133,6 +138,7 @@ pub fn harmonia() -> ExitCode {
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Diagnose(arguments) => diagnose::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

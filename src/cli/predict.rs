@@ -1,36 +1,40 @@
-//! `harmonia predict`: the class and the probabilities of every unit, as a CSV file.
+//! `harmonia predict`: the class and the probabilities of every unit, as CSV or JSON lines.
 
 use super::output::OutputFile;
 use super::reading::{RunArgument, table};
-use super::{say, voice, watch};
+use super::{new_data, say, voice};
 use crate::loss::Scored;
-use crate::runs::load_dataset;
-use crate::runs::{Matched, Names, TrainedRun, match_columns};
+use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level};
-use harmonia_graph::error::{Error, Result};
+use harmonia_graph::error::Result;
 use harmonia_graph::graph::Split;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub const EXAMPLES: &str = "\
 Examples:
   harmonia predict runs/cora-1 --out predictions.csv
       every node of the data the model was trained on
-  harmonia predict runs/cora-1 --store other-store --out predictions.csv
-      other data with the same features";
+  harmonia predict runs/customers-1 new/ --out predictions.csv
+      new tables (nodes.csv, edges.csv), with or without labels: columns are found by name
+  harmonia predict runs/cora-1 other-store --out predictions.jsonl
+      another store, one JSON object per line";
 
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgument,
-    /// Other data to predict: a store directory or the name of a dataset
-    #[arg(long, value_name = "STORE", visible_alias = "dataset")]
+    /// Other data to predict: a directory of tables, a store, or the name of a dataset
+    #[arg(value_name = "DATA")]
+    data: Option<String>,
+    /// The same
+    #[arg(long, value_name = "STORE", visible_alias = "dataset", conflicts_with = "data")]
     store: Option<String>,
-    /// File to write: id, name, part of the split, label, prediction, one probability per class; - is standard output
-    #[arg(long, value_name = "FILE.csv")]
+    /// File to write, by its ending: .csv or .jsonl; - is standard output, as CSV. Id, name, part of the split, label,
+    /// prediction, one probability per class
+    #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Print what was written as one JSON object
     #[arg(long)]
@@ -42,12 +46,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn predict(arguments: &Arguments) -> Result<()> {
-    let out = OutputFile::new("--out", &arguments.out, &["csv"])?.beside_json("--out", arguments.json)?;
-    let mut run = arguments.run.first()?;
-    if let Some(other) = &arguments.store {
-        let dataset = other_data(arguments, other, &run)?;
-        run.dataset = dataset;
-    }
+    let out = OutputFile::new("--out", &arguments.out, &["csv", "jsonl"])?.beside_json("--out", arguments.json)?;
+    let run = match arguments.data.as_ref().or(arguments.store.as_ref()) {
+        Some(other) => new_data::open(&arguments.run, other)?,
+        None => arguments.run.first()?,
+    };
     let names = Names::of(&run);
     // Features are as the model sees them already.
     let model = crate::model::FittedModel { scaling: None, ..run.model.clone() };
@@ -56,7 +59,7 @@ fn predict(arguments: &Arguments) -> Result<()> {
         return numbers(arguments, &out, &run, &names, &logits);
     }
     let (text, parts) = csv(&run, &names, &logits);
-    out.write(&text)?;
+    out.write(&if out.ending() == "jsonl" { lines(&run, &names, &logits) } else { text })?;
     let units = run.dataset.units();
     let share = |[right, labelled]: [usize; 2]| (labelled > 0).then(|| right as f64 / labelled as f64);
     let total = parts.iter().fold([0, 0], |[a, b], (_, [right, labelled])| [a + right, b + labelled]);
@@ -81,53 +84,6 @@ fn predict(arguments: &Arguments) -> Result<()> {
     }
     rows.push(vec!["written to".into(), arguments.out.display().to_string()]);
     say(&table(&rows, 1))
-}
-
-/// Other data as the model asks for them: columns in its order, structural ones added, rescaled.
-fn other_data(arguments: &Arguments, name: &str, run: &TrainedRun) -> Result<Dataset> {
-    let mut data = run.config.data.clone();
-    data.dataset = name.to_string();
-    if let Some(directory) = &arguments.run.directory.data_dir {
-        data.dir = directory.display().to_string();
-    }
-    let mut dataset = watch::with(&arguments.run.access.access(), |context| load_dataset(&data, context))?;
-    let (expected, found) = (run.dataset.own_features(), dataset.features.cols);
-    if expected != found {
-        return Err(Error::Data(format!("the model reads {expected} features, {} has {found}", dataset.name)));
-    }
-    if dataset.level != run.dataset.level {
-        let level = |level| if level == Level::Node { "nodes" } else { "graphs" };
-        return Err(Error::Data(format!(
-            "the model predicts {}, {} has labels of {}",
-            level(run.dataset.level),
-            dataset.name,
-            level(dataset.level)
-        )));
-    }
-    let names = &run.metadata.feature_names;
-    by_name(&mut dataset, &names[..expected.min(names.len())])?;
-    if let Some(structure) = &run.model.structure {
-        dataset = structure.append(&dataset)?;
-    }
-    if let Some(scaling) = &run.model.scaling {
-        dataset.features = Arc::new(scaling.apply(&dataset)?);
-    }
-    Ok(dataset)
-}
-
-/// Puts columns in the order of the model's names, where there are names.
-fn by_name(dataset: &mut Dataset, names: &[String]) -> Result<()> {
-    let refused = |why| Error::Data(format!("{why}: expected the same names of columns, in any order"));
-    match match_columns(dataset, names).map_err(refused)? {
-        Matched::Alike => {}
-        Matched::Reordered => {
-            voice::note(format_args!("columns of {} are taken by name: they come in another order", dataset.name));
-        }
-        Matched::ByNumber => {
-            voice::note(format_args!("columns of {} are taken by number: there are no names to go by", dataset.name));
-        }
-    }
-    Ok(())
 }
 
 /// A part of the units, how many predictions in it are right, and how many could be.
@@ -173,6 +129,31 @@ fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCou
     (text, parts)
 }
 
+/// One JSON object per unit.
+fn lines(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> String {
+    let (dataset, part) = (&run.dataset, parts_of(&run.dataset));
+    let mut text = String::new();
+    for (unit, row) in logits.chunks_exact(run.factors.outputs()).enumerate() {
+        let row: Vec<f64> = row.iter().map(|&logit| f64::from(logit)).collect();
+        let node = dataset.level == Level::Node;
+        let mut object = json!({
+            names.unit(): if node { dataset.original_id(unit) } else { unit },
+            "name": if node { names.node(unit) } else { None },
+            "split": Some(part[unit]).filter(|part| !part.is_empty()),
+            "label": names.truth(unit),
+            "prediction": names.predicted(&row),
+        });
+        if names.is_regression() {
+            object["prediction"] = if let [value] = row[..] { json!(value) } else { json!(row) };
+        } else {
+            let classes = names.classes().into_iter().zip(names.probabilities(&row));
+            object["probabilities"] = classes.map(|(class, p)| (class, json!(p))).collect::<Map<_, _>>().into();
+        }
+        text += &format!("{object}\n");
+    }
+    text
+}
+
 /// The part of the split that each unit is in; empty for none.
 fn parts_of(dataset: &Dataset) -> Vec<&'static str> {
     let mut part = vec![""; dataset.units()];
@@ -203,7 +184,7 @@ fn numbers(arguments: &Arguments, out: &OutputFile, run: &TrainedRun, names: &Na
         let cells = (0..outputs).map(known).chain(row.iter().map(f32::to_string));
         text += &format!("{id},{},{},{}\n", field(name), part[unit], cells.collect::<Vec<_>>().join(","));
     }
-    out.write(&text)?;
+    out.write(&if out.ending() == "jsonl" { lines(run, names, values) } else { text })?;
     let mut scores = Vec::new();
     for name in ["test", "validation", "train", ""] {
         let of_part = |unit: &u32| part[*unit as usize] == name && dataset.labels.is_labelled(*unit as usize);

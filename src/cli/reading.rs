@@ -58,14 +58,19 @@ impl RunArgument {
         with_threads(self.threads, work)?
     }
 
-    /// The one run, or the first of several, having said so.
-    pub fn first(&self) -> Result<TrainedRun> {
-        let all = members(&self.run)?;
+    /// The directory of the one run, or of the first of several, having said so.
+    pub fn first_member(&self) -> Result<PathBuf> {
+        let mut all = members(&self.run)?;
         if all.len() > 1 {
             let (count, first) = (all.len(), all[0].display());
             voice::note(format_args!("{} holds {count} models; reading {first}", self.run.display()));
         }
-        self.open(&all[0])
+        Ok(all.swap_remove(0))
+    }
+
+    /// The one run, or the first of several, having said so.
+    pub fn first(&self) -> Result<TrainedRun> {
+        self.open(&self.first_member()?)
     }
 
     /// Every model of the run.

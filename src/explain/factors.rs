@@ -5,7 +5,7 @@
 
 use super::response::response_of;
 use super::structure::structure_of;
-use super::{Monb, Response, Structure};
+use super::{Groups, Monb, Response, Structure};
 use crate::model::FittedModel;
 use harmonia_graph::error::{Error, Result};
 use std::any::Any;
@@ -24,6 +24,7 @@ pub struct Factors {
     features: usize,
     response: Arc<dyn Response>,
     structure: Arc<dyn Structure>,
+    groups: Arc<Groups>,
 }
 
 impl Factors {
@@ -60,10 +61,21 @@ impl Factors {
             )));
         }
         let hop_weights = (0..terms).flat_map(|t| (0..d).map(move |k| (t, k))).map(|(t, k)| structure.weight(t, k));
-        Ok(Factors { bias, weight, hop_weights: hop_weights.collect(), features: d, response, structure })
+        let groups = Arc::new(Groups::single(d));
+        Ok(Factors { bias, weight, hop_weights: hop_weights.collect(), features: d, response, structure, groups })
     }
 
-    /// d.
+    /// The same, its columns shown by these features.
+    pub fn grouped(self, groups: Groups) -> Factors {
+        Factors { groups: Arc::new(groups), ..self }
+    }
+
+    /// Columns of X that are shown as one feature.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// d, columns of X.
     pub fn features(&self) -> usize {
         self.features
     }

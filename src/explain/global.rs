@@ -2,7 +2,8 @@
 //!
 //! With `H[i,k]` the propagated response of unit i, centred like the responses, feature k adds w[k,class] `H[i,k]` to a
 //! logit. Its importance for the class is the mean of the size of that over a split, |w[k,class]| mean |H|; its signed
-//! effect is the mean itself. Over all outputs, importance is the mean of the outputs'. No label is used.
+//! effect is the mean itself. Over all outputs, importance is the mean of the outputs'. Of a feature that is several columns,
+//! what these add is summed before its size is taken. No label is used.
 
 use super::response::each_block;
 use super::{Case, Edit, Factors, Target};
@@ -16,6 +17,7 @@ use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Elements of H computed at once: four arrays of f32 of this many.
@@ -30,6 +32,8 @@ pub struct Importance {
     pub size: Vec<f64>,
     /// Mean of H, d.
     pub mean: Vec<f64>,
+    /// Mean size of what each feature adds to each output, features x L; empty where every column is a feature.
+    together: Vec<f64>,
 }
 
 impl Importance {
@@ -74,7 +78,8 @@ impl Importance {
                     watch.progress("importance of features", done as u64, units.len() as u64);
                     let case = Case::of(factors, dataset, Target::Node(unit as usize), &Edit::default())?;
                     let state = case.state().into_iter().enumerate();
-                    importance.add(state.map(|(k, state)| state - centre[k] * case.total_theta(k)));
+                    let state: Vec<f64> = state.map(|(k, state)| state - centre[k] * case.total_theta(k)).collect();
+                    importance.add(factors, &state);
                 }
             }
         }
@@ -87,20 +92,26 @@ impl Importance {
             return Err(Error::Data("importance needs at least one unit to be measured on".into()));
         }
         let d = factors.features();
-        Ok(Importance { units: units.len(), size: vec![0.0; d], mean: vec![0.0; d] })
+        let groups = factors.groups();
+        let together = if groups.is_single() { 0 } else { groups.len() * factors.outputs() };
+        Ok(Importance { units: units.len(), size: vec![0.0; d], mean: vec![0.0; d], together: vec![0.0; together] })
     }
 
     /// One unit more.
-    fn add(&mut self, state: impl Iterator<Item = f64>) {
+    fn add(&mut self, factors: &Factors, state: &[f64]) {
         for ((size, mean), value) in self.size.iter_mut().zip(&mut self.mean).zip(state) {
             *size += value.abs();
             *mean += value;
+        }
+        let outputs = factors.outputs();
+        for (sizes, columns) in self.together.chunks_exact_mut(outputs).zip(factors.groups().iter()) {
+            add_sizes(factors, columns.clone(), &state[columns], sizes);
         }
     }
 
     fn mean_over_units(mut self) -> Importance {
         let count = self.units as f64;
-        self.size.iter_mut().chain(&mut self.mean).for_each(|sum| *sum /= count);
+        self.size.iter_mut().chain(&mut self.mean).chain(&mut self.together).for_each(|sum| *sum /= count);
         self
     }
 
@@ -117,10 +128,12 @@ impl Importance {
         let device = Cpu::<f32>::new();
         let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return Ok(()) };
         let width = (ELEMENTS / dataset.graph.nodes().max(1)).clamp(1, factors.features());
-        let all: Vec<usize> = (0..factors.features()).collect();
-        for columns in all.chunks(width) {
+        for portion in portions(factors, width) {
+            let (first, end) =
+                (factors.groups().columns(portion.start).start, factors.groups().columns(portion.end - 1).end);
+            let columns = &(first..end).collect::<Vec<usize>>()[..];
             watch.check()?;
-            watch.progress("importance of features", columns[0] as u64, all.len() as u64);
+            watch.progress("importance of features", first as u64, factors.features() as u64);
             let part = model.with_features(columns)?;
             let features = Arc::new(dataset.features.columns(columns));
             let mut batch = Batches::with(dataset, Reach::Walk(Arc::clone(&transition))).whole(&[]);
@@ -140,8 +153,23 @@ impl Importance {
                     *mean += value;
                 }
             };
-            let (first, end) = (columns[0], columns[0] + columns.len());
             self.size[first..end].par_iter_mut().zip(&mut self.mean[first..end]).enumerate().for_each(work);
+            if self.together.is_empty() {
+                continue;
+            }
+            let outputs = factors.outputs();
+            let sizes = &mut self.together[portion.start * outputs..portion.end * outputs];
+            sizes.par_chunks_exact_mut(outputs).zip(portion).for_each(|(sizes, feature)| {
+                let own = factors.groups().columns(feature);
+                let mut values = vec![0.0; own.len()];
+                for &unit in units {
+                    let row = &state[unit as usize * columns.len()..][own.start - first..own.end - first];
+                    for ((value, &state), k) in values.iter_mut().zip(row).zip(own.clone()) {
+                        *value = f64::from(state) - centre[k] * factors.total_theta(k);
+                    }
+                    add_sizes(factors, own.clone(), &values, sizes);
+                }
+            });
         }
         Ok(())
     }
@@ -168,7 +196,7 @@ impl Importance {
         // In portions, added up in order.
         for units in units.chunks(1 << 10) {
             for state in units.par_iter().map(state).collect::<Vec<_>>() {
-                self.add(state.into_iter());
+                self.add(factors, &state);
             }
         }
     }
@@ -183,13 +211,56 @@ impl Importance {
         factors.weight[k * factors.outputs() + output] * self.mean[k]
     }
 
-    /// Mean over the outputs of [`Importance::of`], for every feature.
+    /// Mean over the outputs of [`Importance::of`], for every column.
     pub fn overall(&self, factors: &Factors) -> Vec<f64> {
         let outputs = factors.outputs();
         (0..factors.features())
             .map(|k| (0..outputs).map(|output| self.of(factors, k, output)).sum::<f64>() / outputs as f64)
             .collect()
     }
+
+    /// Mean size of what a feature, with all its columns, adds to an output.
+    pub fn of_feature(&self, factors: &Factors, feature: usize, output: usize) -> f64 {
+        match self.together.is_empty() {
+            true => self.of(factors, feature, output),
+            false => self.together[feature * factors.outputs() + output],
+        }
+    }
+
+    /// Mean of what a feature, with all its columns, adds to an output.
+    pub fn signed_of_feature(&self, factors: &Factors, feature: usize, output: usize) -> f64 {
+        factors.groups().columns(feature).map(|k| self.signed(factors, k, output)).sum()
+    }
+
+    /// Mean over the outputs of [`Importance::of_feature`], for every feature.
+    pub fn of_features(&self, factors: &Factors) -> Vec<f64> {
+        let outputs = factors.outputs();
+        let of = |feature| (0..outputs).map(|output| self.of_feature(factors, feature, output)).sum::<f64>();
+        (0..factors.groups().len()).map(|feature| of(feature) / outputs as f64).collect()
+    }
+}
+
+/// Adds the size of what one unit's feature adds to every output; `state` is of its columns.
+fn add_sizes(factors: &Factors, columns: Range<usize>, state: &[f64], sizes: &mut [f64]) {
+    let outputs = factors.outputs();
+    for (output, size) in sizes.iter_mut().enumerate() {
+        let terms = columns.clone().zip(state).map(|(k, state)| factors.weight[k * outputs + output] * state);
+        *size += terms.sum::<f64>().abs();
+    }
+}
+
+/// Features in portions of about so many columns; none is cut.
+fn portions(factors: &Factors, width: usize) -> Vec<Range<usize>> {
+    let (mut portions, mut start, mut columns) = (Vec::new(), 0, 0);
+    for (feature, own) in factors.groups().iter().enumerate() {
+        if columns > 0 && columns + own.len() > width {
+            portions.push(start..feature);
+            (start, columns) = (feature, 0);
+        }
+        columns += own.len();
+    }
+    portions.push(start..factors.groups().len());
+    portions
 }
 
 /// Positions from the largest value to the smallest; among equals the lower first.

@@ -34,7 +34,7 @@ pub enum Target {
 /// The keys terms are added up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct By {
-    /// Column of X.
+    /// Feature: a column of X, or the columns that are shown as one.
     pub feature: bool,
     /// Source node.
     pub node: bool,
@@ -232,8 +232,14 @@ impl<'a> Case<'a> {
         let mut largest = Top::new(top);
         let mut term = |feature, hop, value| largest.push(Term { feature, node: None, hop, value });
         match (by.feature, by.hop) {
-            (true, true) => (0..d).for_each(|k| hops.clone().for_each(|t| term(Some(k), Some(t), value(t, k)))),
-            (true, false) => (0..d).for_each(|k| term(Some(k), None, hops.clone().map(|t| value(t, k)).sum())),
+            (true, true) => factors.groups().iter().enumerate().for_each(|(feature, columns)| {
+                let sum = |t| columns.clone().map(|k| value(t, k)).sum();
+                hops.clone().for_each(|t| term(Some(feature), Some(t), sum(t)));
+            }),
+            (true, false) => factors.groups().iter().enumerate().for_each(|(feature, columns)| {
+                let terms = columns.flat_map(|k| hops.clone().map(move |t| (t, k)));
+                term(Some(feature), None, terms.map(|(t, k)| value(t, k)).sum());
+            }),
             (false, true) => hops.for_each(|t| term(None, Some(t), (0..d).map(|k| value(t, k)).sum())),
             (false, false) => {
                 term(None, None, hops.flat_map(|t| (0..d).map(move |k| (t, k))).map(|(t, k)| value(t, k)).sum())
@@ -317,6 +323,8 @@ impl NodeTerms<'_> {
             #[inline(always)]
             || {
                 let mut sums = [0.0; LANES];
+                // Of a feature whose columns are not all looked at yet.
+                let (mut feature, mut values) = (0, [0.0; LANES]);
                 for (k, responses) in self.responses.iter().enumerate() {
                     let mut factor = [0.0; LANES];
                     for (t, weights) in reach {
@@ -324,13 +332,16 @@ impl NodeTerms<'_> {
                         factor.iter_mut().zip(weights).for_each(|(factor, weight)| *factor += theta * weight);
                     }
                     let (weight, centre) = (self.weight[k], self.centre[k]);
-                    let mut values = [0.0; LANES];
                     for lane in 0..LANES {
-                        values[lane] = weight * (responses[lane] - centre) * factor[lane];
-                        sums[lane] += values[lane];
+                        let value = weight * (responses[lane] - centre) * factor[lane];
+                        values[lane] += value;
+                        sums[lane] += value;
                     }
-                    if self.by_feature {
-                        largest.push_all(&values[..count], number, |lane, value| term(Some(k), lane, value));
+                    if k + 1 == case.factors.groups().columns(feature).end {
+                        if self.by_feature {
+                            largest.push_all(&values[..count], number, |lane, value| term(Some(feature), lane, value));
+                        }
+                        (feature, values) = (feature + 1, [0.0; LANES]);
                     }
                 }
                 if !self.by_feature {

@@ -9,6 +9,7 @@ pub mod centre;
 pub mod experts;
 mod factors;
 mod global;
+mod groups;
 mod local;
 mod monb;
 mod pass;
@@ -22,6 +23,7 @@ mod walks;
 
 pub use factors::Factors;
 pub use global::{Importance, ranking};
+pub use groups::Groups;
 pub use local::{By, Case, Edit, Explanation, Score, Target};
 pub use monb::Monb;
 pub use response::{LANES, Response};

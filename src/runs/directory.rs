@@ -15,6 +15,7 @@ use crate::model::{Checkpoint, FittedModel, ModelDescription};
 use crate::settings::to_toml;
 use crate::train::EpochRecord;
 use crate::train::trainer::{Progress, State};
+use harmonia_graph::dataset::{Level, Schema};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::lock::{self, Lock};
@@ -41,9 +42,37 @@ pub struct ModelMetadata {
     /// Names of the classes.
     #[serde(default)]
     pub class_names: Vec<String>,
+    /// The columns of a table that features are made of, where they are more than numbers: other tables are read by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Schema>,
+    /// Whether it predicts nodes or graphs; earlier versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+    /// Whether edges have a direction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub directed: bool,
+    /// Whether edges have weights.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub weighted: bool,
     /// What is needed to use the parameters.
     #[serde(flatten)]
     pub model: ModelDescription,
+}
+
+impl ModelMetadata {
+    /// Columns of X that are not structural.
+    pub fn own_features(&self) -> usize {
+        let all = self.feature_names.len();
+        self.model.structure.as_ref().map_or(all, |structure| structure.features().min(all))
+    }
+
+    /// The columns that it reads from a table.
+    pub fn table(&self) -> Schema {
+        match &self.schema {
+            Some(schema) => schema.clone(),
+            None => Schema::of_numbers(&self.feature_names[..self.own_features()]),
+        }
+    }
 }
 
 /// A run directory open for writing.

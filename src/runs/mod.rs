@@ -15,6 +15,6 @@ pub use directory::{ModelMetadata, RunDirectory, create_next};
 pub use fingerprint::Fingerprint;
 pub use matching::{Matched, match_columns};
 pub use names::Names;
-pub use open::{TrainedRun, members, saved_layers};
+pub use open::{SavedModel, TrainedRun, members, saved_layers};
 pub use source::load_dataset;
 pub use summary::{Outcome, RunSummary, TableSummary, was_still_learning};

@@ -8,6 +8,7 @@ use harmonia_graph::error::{Error, Result, one_line, suggestion};
 
 /// Names of a run's parts.
 pub struct Names<'a> {
+    run: &'a TrainedRun,
     dataset: &'a Dataset,
     features: &'a [String],
     classes: &'a [String],
@@ -20,6 +21,7 @@ impl<'a> Names<'a> {
     pub fn of(run: &'a TrainedRun) -> Self {
         let or = |own: &'a [String], other: &'a [String]| if own.is_empty() { other } else { own };
         Names {
+            run,
             dataset: &run.dataset,
             features: or(&run.metadata.feature_names, &run.dataset.feature_names),
             classes: or(&run.metadata.class_names, &run.dataset.class_names),
@@ -36,6 +38,23 @@ impl<'a> Names<'a> {
     /// Name of a column of X.
     pub fn feature(&self, k: usize) -> String {
         self.features.get(k).cloned().unwrap_or_else(|| format!("feature {k}"))
+    }
+
+    /// Name of a feature: of a column of X, or of the column of a table that several of them are.
+    pub fn group(&self, feature: usize) -> String {
+        let column = self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature));
+        column.map_or_else(|| self.feature(self.run.factors.groups().columns(feature).start), |c| c.name.clone())
+    }
+
+    /// Value of a feature at a node, as the data have it.
+    pub fn value(&self, node: usize, feature: usize) -> String {
+        let columns = self.run.factors.groups().columns(feature);
+        let mut scratch = Vec::new();
+        let x = &self.run.raw.row(node, &mut scratch)[columns];
+        match self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature)) {
+            Some(column) => column.text(x),
+            None => plain(f64::from(x[0])),
+        }
     }
 
     /// Name of a class.

@@ -6,12 +6,12 @@ use super::matching::{Matched, are_names, match_classes, match_columns};
 use super::{ModelMetadata, RunSummary};
 use crate::config::Config;
 use crate::explain::stability::Compared;
-use crate::explain::{Factors, centre};
+use crate::explain::{Factors, Groups, centre};
 use crate::model::{Checkpoint, FittedModel};
 use crate::settings::Layers;
 use crate::train::EpochRecord;
 use crate::train::{RunName, prepare};
-use harmonia_graph::dataset::{Dataset, Normalise};
+use harmonia_graph::dataset::{Dataset, Features, Level, Normalise};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,41 @@ pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// A trained model without any data.
+pub struct SavedModel {
+    /// Settings it was trained with.
+    pub config: Config,
+    /// What the model file says about itself.
+    pub metadata: ModelMetadata,
+    /// Parameters of the best epoch.
+    pub model: FittedModel,
+    /// The same model as the sum it is.
+    pub factors: Factors,
+}
+
+impl SavedModel {
+    /// Reads the model of a run directory.
+    ///
+    /// # Errors
+    /// A file is missing or damaged.
+    pub fn open(path: &Path) -> Result<SavedModel> {
+        let file = path.join(MODEL);
+        let metadata = Checkpoint::read(&file)?.metadata;
+        let metadata: ModelMetadata = (metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()))
+            .ok_or_else(|| {
+                Error::file(&file, "does not say what model it holds; expected best.safetensors of a run")
+            })?;
+        let model = FittedModel::load(&file)?;
+        let mut factors = Factors::of(&model)?;
+        if let Some(schema) = &metadata.schema {
+            schema.check(metadata.own_features()).map_err(|error| Error::file(&file, error.to_string()))?;
+            factors = Factors::grouped(factors, Groups::of(schema, model.layout.architecture.features));
+        }
+        let config = saved_layers(path)?.finish()?;
+        Ok(SavedModel { config, metadata, model, factors })
+    }
+}
+
 /// One trained model with its data.
 pub struct TrainedRun {
     /// Where everything below was read from.
@@ -85,6 +120,8 @@ pub struct TrainedRun {
     pub factors: Factors,
     /// The data: split settled, features rescaled.
     pub dataset: Dataset,
+    /// Features before they were rescaled: what is shown to people.
+    pub raw: Arc<Features>,
     /// `None` where training was not finished.
     pub summary: Option<RunSummary>,
     /// What the user should know where the data are not those it was trained on.
@@ -98,13 +135,7 @@ impl TrainedRun {
     /// A file is missing or damaged, or the data are others than those the model was trained on.
     pub fn open(path: &Path, load: impl FnOnce(&Config) -> Result<Dataset>) -> Result<TrainedRun> {
         let file = path.join(MODEL);
-        let metadata = Checkpoint::read(&file)?.metadata;
-        let metadata: ModelMetadata = (metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()))
-            .ok_or_else(|| {
-                Error::file(&file, "does not say what model it holds; expected best.safetensors of a run")
-            })?;
-        let model = FittedModel::load(&file)?;
-        let config = saved_layers(path)?.finish()?;
+        let SavedModel { config, metadata, model, factors } = SavedModel::open(path)?;
         let (whole, changed) = as_trained(path, load(&config)?, &metadata, &model)?;
         let name = RunName { seed: config.run.seed, fold: None };
         let dataset = match &changed {
@@ -136,17 +167,49 @@ impl TrainedRun {
             let message = format!("holds a model of another kind of task than the labels of {} are", dataset.name);
             return Err(Error::file(&file, message));
         }
-        let summary = path.join("summary.json");
-        let summary = match summary.symlink_metadata().is_ok() {
-            true => Some(
-                serde_json::from_str(&files::read_text(&summary)?)
-                    .map_err(|error| Error::file(&summary, format!("is not a run summary: {error}")))?,
-            ),
-            false => None,
-        };
-        let factors = Factors::of(&model)?;
-        let path = path.to_path_buf();
-        Ok(TrainedRun { path, config, metadata, model, factors, dataset, summary, changed })
+        let (path, summary, raw) = (path.to_path_buf(), read_summary(path)?, whole.features);
+        Ok(TrainedRun { path, config, metadata, model, factors, dataset, raw, summary, changed })
+    }
+
+    /// Opens the model of a run directory for other data, as `load` makes them: the columns of [`ModelMetadata::table`] in
+    /// its order, or named. The data of training are not looked at.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the data lack something that the model reads.
+    pub fn open_for(path: &Path, load: impl FnOnce(&ModelMetadata, &Config) -> Result<Dataset>) -> Result<TrainedRun> {
+        let SavedModel { config, metadata, model, factors } = SavedModel::open(path)?;
+        let mut dataset = load(&metadata, &config)?;
+        let own = metadata.own_features();
+        if dataset.features.cols != own {
+            let found = dataset.features.cols;
+            return Err(Error::Data(format!("the model reads {own} features, {} has {found}", dataset.name)));
+        }
+        if let Some(level) = metadata.level.filter(|&level| level != dataset.level) {
+            let word = |level| if level == Level::Node { "nodes" } else { "graphs" };
+            let (expected, found) = (word(level), word(dataset.level));
+            return Err(Error::Data(format!("the model predicts {expected}, {} has labels of {found}", dataset.name)));
+        }
+        let mut changed = None;
+        let refused = |why: String| Error::Data(format!("{why}: expected the same names of columns, in any order"));
+        match match_columns(&mut dataset, &metadata.feature_names[..own]).map_err(refused)? {
+            Matched::Alike => {}
+            Matched::Reordered => {
+                changed = Some(format!("columns of {} are taken by name: they come in another order", dataset.name));
+            }
+            Matched::ByNumber => {
+                changed = Some(format!("columns of {} are taken by number: there are no names to go by", dataset.name));
+            }
+        }
+        if let Some(structure) = &model.structure {
+            dataset = structure.append(&dataset)?;
+        }
+        config.walk.check(&dataset.graph)?;
+        let raw = Arc::clone(&dataset.features);
+        if let Some(scaling) = &model.scaling {
+            dataset.features = Arc::new(scaling.apply(&dataset)?);
+        }
+        let (path, summary) = (path.to_path_buf(), read_summary(path)?);
+        Ok(TrainedRun { path, config, metadata, model, factors, dataset, raw, summary, changed })
     }
 
     /// Its model beside those of other seeds; `centres` are its own.
@@ -177,6 +240,16 @@ impl TrainedRun {
             None => Ok(centre::mean_responses(&self.factors, &self.dataset.features)),
         }
     }
+}
+
+/// The scores of a run; none where training was not finished.
+fn read_summary(path: &Path) -> Result<Option<RunSummary>> {
+    let file = path.join("summary.json");
+    if file.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let text = files::read_text(&file)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| Error::file(&file, format!("is not a run summary: {error}")))
 }
 
 /// The data that a run names, with structural features: as they are where they are those it was trained on, else with

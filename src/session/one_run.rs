@@ -283,6 +283,10 @@ fn metadata<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared, mod
         fold: run.name.fold,
         feature_names: run.dataset.feature_names.clone(),
         class_names: run.dataset.class_names.clone(),
+        schema: run.dataset.schema.as_deref().cloned(),
+        level: Some(run.dataset.level),
+        directed: !run.dataset.graph.is_symmetric(),
+        weighted: run.dataset.graph.adjacency().weights.is_some(),
         epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
         model: model.description(),
     }

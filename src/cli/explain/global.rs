@@ -12,7 +12,10 @@ use harmonia_graph::watch::{Report, Watch};
 use serde_json::{Map, Value, json};
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let runs = arguments.run.all()?;
+    let runs = match &arguments.data {
+        Some(_) => vec![arguments.opened()?],
+        None => arguments.run.all()?,
+    };
     let mut measured = Vec::new();
     for run in &runs {
         let units = match arguments.split.units(run) {
@@ -37,7 +40,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         measured.push((run, importance));
     }
     let (run, importance) = &measured[0];
-    let overall: Vec<Vec<f64>> = measured.iter().map(|(run, importance)| importance.overall(&run.factors)).collect();
+    let overall: Vec<Vec<f64>> =
+        measured.iter().map(|(run, importance)| importance.of_features(&run.factors)).collect();
     let few = run.factors.hops().min(diagnose::MOST_HOPS);
     let hops = diagnose::hop_warning(&run.dataset.graph, run.model.walk, few, &Watch::new(&|_| (), signals::stop()))?;
     let everything: Vec<usize> = (0..run.factors.features()).collect();
@@ -73,18 +77,37 @@ impl Global<'_> {
         let per_output = |value: &dyn Fn(usize) -> f64| -> Map<String, Value> {
             outputs.clone().map(|output| (names.output(output), json!(value(output)))).collect()
         };
-        let feature = |&k: &usize| {
+        let column = |k: usize| {
             json!({
-                "feature": names.feature(k),
-                "feature_index": k,
-                "importance": self.overall[0][k],
-                "importance_by_class": per_output(&|output| self.importance.of(factors, k, output)),
-                "signed_by_class": per_output(&|output| self.importance.signed(factors, k, output)),
                 "weight_by_class": per_output(&|output| factors.weight[k * factors.outputs() + output]),
                 format!("{term}_weights"): (0..factors.hops()).map(|t| factors.theta(t, k)).collect::<Vec<_>>(),
                 "gates": factors.monb().map(|_| experts::gates(factors, k)),
-                "importance_by_seed": self.overall.iter().map(|of_run| of_run[k]).collect::<Vec<_>>(),
             })
+        };
+        let feature = |&feature: &usize| {
+            let columns = factors.groups().columns(feature);
+            let mut object = json!({
+                "feature": names.group(feature),
+                "feature_index": columns.start,
+                "importance": self.overall[0][feature],
+                "importance_by_class": per_output(&|output| self.importance.of_feature(factors, feature, output)),
+                "signed_by_class": per_output(&|output| self.importance.signed_of_feature(factors, feature, output)),
+                "importance_by_seed": self.overall.iter().map(|of_run| of_run[feature]).collect::<Vec<_>>(),
+            });
+            if columns.len() == 1 {
+                if let (Value::Object(all), Value::Object(own)) = (&mut object, column(columns.start)) {
+                    all.extend(own);
+                }
+            } else {
+                let all = columns.map(|k| {
+                    let mut object = column(k);
+                    object["column"] = json!(names.feature(k));
+                    object["importance"] = json!(per_output(&|output| self.importance.of(factors, k, output)));
+                    object
+                });
+                object["columns"] = all.collect::<Vec<_>>().into();
+            }
+            object
         };
         let shown = ranking(&self.overall[0]);
         let top = if self.arguments.top == 0 { shown.len() } else { self.arguments.top };
@@ -96,7 +119,7 @@ impl Global<'_> {
             "centre": self.arguments.centre.name(),
             "calibration": run.model.calibration,
             "classes": outputs.clone().map(|output| names.output(output)).collect::<Vec<_>>(),
-            "features_total": factors.features(),
+            "features_total": factors.groups().len(),
             "features": shown.iter().take(top).map(feature).collect::<Vec<_>>(),
             format!("{term}s"): factors.hops(),
             format!("{term}_warning"): self.warning,
@@ -127,7 +150,7 @@ impl Global<'_> {
         let shown = ranking(&self.overall[0]);
         let top = if self.arguments.top == 0 { shown.len() } else { self.arguments.top.min(shown.len()) };
         let strongest = |k: usize| {
-            let of = |output: usize| self.importance.of(factors, k, output);
+            let of = |output: usize| self.importance.of_feature(factors, k, output);
             (0..factors.outputs()).fold(0, |best, output| if of(output) > of(best) { output } else { best })
         };
         let mut rows = vec![["feature", "most for", "importance", "signed, for it"].map(String::from).to_vec()];
@@ -135,14 +158,18 @@ impl Global<'_> {
         let hops = if factors.hops() <= 12 { factors.hops() } else { 0 };
         rows[0].extend((0..hops).map(|t| factors.structure().name(t)));
         rows[0].extend(factors.monb().map(|_| "experts (gates)".into()));
-        for &k in &shown[..top] {
-            let output = strongest(k);
+        for &feature in &shown[..top] {
+            let output = strongest(feature);
             let mut row = vec![
-                short(&names.feature(k)),
+                short(&names.group(feature)),
                 short(&names.output(output)),
-                number(self.overall[0][k]),
-                format!("{:+.4}", self.importance.signed(factors, k, output)),
+                number(self.overall[0][feature]),
+                format!("{:+.4}", self.importance.signed_of_feature(factors, feature, output)),
             ];
+            // Of several columns, those of the one that matters most stand here.
+            let columns = factors.groups().columns(feature);
+            let of = |k: usize| self.importance.of(factors, k, output);
+            let k = columns.clone().fold(columns.start, |best, k| if of(k) > of(best) { k } else { best });
             row.extend((0..hops).map(|t| format!("{:.3}", factors.theta(t, k))));
             let gates = experts::gates(factors, k).into_iter().enumerate();
             let used = gates.filter_map(|(expert, gate)| gate.map(|gate| format!("{expert} ({gate:.2})")));

@@ -9,7 +9,7 @@ use harmonia_graph::error::{Error, Result};
 use serde_json::{Map, Value, json};
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let run = arguments.run.first()?;
+    let run = arguments.opened()?;
     let names = Names::of(&run);
     let target = match (&arguments.node, arguments.graph) {
         (Some(node), _) => Target::Node(names.find_node(node)?),
@@ -59,6 +59,12 @@ impl About<'_> {
         }
     }
 
+    /// What the data say of a term's feature: at its source node, or at the target where it is a node.
+    fn value(&self, term: &Term) -> Option<String> {
+        let target = if let Target::Node(node) = self.target { Some(node) } else { None };
+        Some(self.names.value(term.node.or(target)?, term.feature?))
+    }
+
     fn name(&self) -> Option<&str> {
         match self.target {
             Target::Node(node) => self.names.node(node),
@@ -72,8 +78,9 @@ fn local_json(about: &About<'_>, explanation: &Explanation) -> Value {
     let term = |term: &Term| {
         let mut object = Map::new();
         if let Some(k) = term.feature {
-            object.insert("feature".into(), json!(names.feature(k)));
-            object.insert("feature_index".into(), json!(k));
+            object.insert("feature".into(), json!(names.group(k)));
+            object.insert("feature_index".into(), json!(about.run.factors.groups().columns(k).start));
+            object.insert("x".into(), json!(about.value(term)));
         }
         if let Some(node) = term.node {
             let id = about.run.dataset.original_id(node);
@@ -132,21 +139,26 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     header.extend(by.node.then(|| "node".to_string()));
     header.extend(by.hop.then(|| about.run.factors.structure().key().to_string()));
     header.resize(keys.max(1), String::new());
+    // A term of a graph is of many nodes: it has no value of its own.
+    let valued = by.feature && (by.node || matches!(about.target, Target::Node(_)));
+    header.extend(valued.then(|| if by.node { "x".to_string() } else { "its own x".to_string() }));
     header.push("adds".into());
     let mut rows = vec![header];
     // Terms are what is read here: the intercept may be much larger.
     let decimals = Decimals::of(explanation.terms.iter().map(|term| term.value));
     let line = |mut cells: Vec<String>, value: f64| {
+        cells.resize(keys.max(1) + usize::from(valued), String::new());
         cells.push(decimals.show(value));
         cells
     };
     rows.push(line(blank("(intercept)".into()), explanation.intercept));
     for term in &explanation.terms {
         let mut cells = Vec::new();
-        cells.extend(term.feature.map(|k| short(&names.feature(k))));
+        cells.extend(term.feature.map(|k| short(&names.group(k))));
         cells.extend(term.node.map(|node| short(&names.node_text(node))));
         cells.extend(term.hop.map(|hop| hop.to_string()));
         cells.resize(keys.max(1), String::new());
+        cells.extend(about.value(term).filter(|_| valued).map(|value| short(&value)));
         rows.push(line(cells, term.value));
     }
     if explanation.rest_terms > 0 {

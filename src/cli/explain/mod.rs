@@ -4,6 +4,7 @@ mod global;
 mod local;
 
 use super::reading::{Centre, RunArgument};
+use crate::cli::new_data;
 use crate::runs::TrainedRun;
 use clap::{Args, ValueEnum};
 use harmonia_graph::error::Result;
@@ -18,6 +19,8 @@ Examples:
       why one class and not the other
   harmonia explain runs/mutag-1 --graph 7 --by node,feature
       terms of one graph
+  harmonia explain runs/customers-1 --data new/ --node C10962
+      a node of new tables, which need no labels
   harmonia explain runs/cora-1 --global
       importances, signed effects, hop profiles, routing; with several seeds, how well they agree";
 
@@ -72,6 +75,9 @@ impl Part {
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgument,
+    /// Other data to look at: a directory of tables, a store, or the name of a dataset [default: what it was trained on]
+    #[arg(long, value_name = "DATA")]
+    data: Option<String>,
     /// Node to explain: its name, or its number in the source of the data
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
@@ -103,6 +109,16 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+impl Arguments {
+    /// The model, with the data that are asked for.
+    fn opened(&self) -> Result<TrainedRun> {
+        match &self.data {
+            Some(data) => new_data::open(&self.run, data),
+            None => self.run.first(),
+        }
+    }
 }
 
 /// A line that says what was done to the logits, where something was.

@@ -2,7 +2,8 @@
 //!
 //! Without an `id` column the ids are the row numbers 0..n-1; with one they are whatever it holds, each once.
 
-use super::column::{Column, Faults, Key, Table, integer};
+use super::column::{Column, Key, Table, integer};
+use super::faults::Faults;
 use harmonia_graph::error::{Result, suggestion};
 use std::collections::HashMap;
 

@@ -4,7 +4,8 @@
 //! Invariant: a unit no row speaks of, or whose cell is empty, is [`UNLABELLED`], never class 0.
 
 use super::Columns;
-use super::column::{Column, Faults, Key, Table, integer, is_missing};
+use super::column::{Column, Key, Table, integer, is_missing};
+use super::faults::Faults;
 use harmonia_graph::dataset::{Labels, UNLABELLED};
 use harmonia_graph::error::{Error, Result, suggestion};
 use std::collections::{BTreeSet, HashMap};
@@ -65,6 +66,35 @@ fn named(path: &Path, own: Vec<String>, given: Option<&(PathBuf, Vec<String>)>) 
             let origin = path.file_name().unwrap_or_default().to_string_lossy();
             let (expected, found) = (own.len(), given.len());
             Err(Error::file(file, format!("expected the {expected} classes of {origin}, found {found} names")))
+        }
+    }
+}
+
+/// Makes a class the second of two, which is the positive one.
+///
+/// # Errors
+/// There are not two classes, or none of that name.
+pub(super) fn put_second(
+    positive: &str,
+    labels: &mut Labels,
+    names: &mut Vec<String>,
+) -> std::result::Result<(), String> {
+    let Labels::Classes { ids, classes: 2 } = labels else {
+        return Err("a positive class is one of two classes; there are not two here".into());
+    };
+    if names.is_empty() {
+        *names = vec!["0".into(), "1".into()];
+    }
+    match names.iter().position(|name| name == positive) {
+        Some(1) => Ok(()),
+        Some(_) => {
+            names.swap(0, 1);
+            ids.iter_mut().filter(|id| **id != UNLABELLED).for_each(|id| *id = 1 - *id);
+            Ok(())
+        }
+        None => {
+            let close = suggestion(positive, names.iter().map(String::as_str));
+            Err(format!("expected the positive class to be {}, found `{positive}`{close}", names.join(" or ")))
         }
     }
 }

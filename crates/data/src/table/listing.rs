@@ -5,7 +5,8 @@
 
 use super::Columns;
 use super::arrays;
-use super::column::{Faults, Key, Role, Table, shortened};
+use super::column::{Key, Role, Table, shortened};
+use super::faults::Faults;
 use super::index::Index;
 use super::sheet::{Kind, Sheet};
 use harmonia_graph::error::{Error, Result, suggestion};

@@ -1,0 +1,51 @@
+//! Rows of edges that are wrong: named, or left out and counted.
+
+use super::faults::Faults;
+
+/// Rows without a positive weight, and others that were left out.
+#[derive(Default)]
+pub(super) struct BadRows {
+    /// Where the first ones without weight are, and the first weight.
+    weights: Vec<String>,
+    first: f32,
+    without_weight: usize,
+    pub(super) dropped: usize,
+}
+
+impl BadRows {
+    /// Rows that are named.
+    const SHOWN: usize = 10;
+
+    pub(super) fn weight(&mut self, weight: f32, at: &dyn Fn() -> String) {
+        if self.without_weight == 0 {
+            self.first = weight;
+        }
+        if self.weights.len() < Self::SHOWN {
+            self.weights.push(at());
+        }
+        self.without_weight += 1;
+    }
+
+    /// Those that are not left out are a fault.
+    pub(super) fn refuse_weights(&self, faults: &mut Faults) {
+        if self.without_weight == 0 {
+            return;
+        }
+        faults.add(|| {
+            let first = self.weights.first().map_or("", String::as_str);
+            let others = match self.without_weight - 1 {
+                0 => String::new(),
+                more => {
+                    let dots = if more >= Self::SHOWN { ", ..." } else { "" };
+                    let rest = self.weights.get(1..).unwrap_or(&[]).join(", ");
+                    format!("; {more} more rows have no weight > 0 ({rest}{dots})")
+                }
+            };
+            format!(
+                "{first}: expected a weight > 0, found {}{others}; drop edges without weight, or leave them out (set \
+                 drop_bad_rows = true)",
+                self.first
+            )
+        });
+    }
+}
