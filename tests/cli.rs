@@ -151,7 +151,10 @@ fn a_store_trains_by_path_and_keeps_its_names() {
     harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
     let text = scratch.train_ok(&["--dataset", "ring", "--epochs", "3", "--json"]);
     let json: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&json["dataset"], &json["preset"]), (&"ring".into(), &"".into()));
+    assert_eq!((&json["dataset"], &json["preset"]), (&"ring".into(), &"own".into()));
+    // The constant prediction stands beside every result.
+    assert!(json["baselines"]["majority"]["accuracy"]["mean"].is_f64(), "{json}");
+    assert!(json["runs"][0]["details"]["test"]["confusion"].is_array(), "{json}");
     assert_eq!(json["run_dir"], "runs/ring-1");
 }
 
@@ -324,4 +327,33 @@ fn a_plan_knows_that_nodes_are_scored_in_panels_where_memory_is_short() {
     assert!(device(&short) < device(&ample), "{short}");
     // Training that walks holds whole states anyway.
     assert_eq!(plan("engine.table=off", "24M")["scored_classes"], Value::Null);
+}
+
+#[test]
+fn own_data_have_a_preset_that_says_what_it_chose_and_gives_way() {
+    let scratch = Scratch::new();
+    harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
+    let config = |more: &[&str]| {
+        let text = scratch.train_ok(&[&["--store", "ring", "--dry-run", "--json"], more].concat());
+        serde_json::from_str::<Value>(&text).unwrap()["config"].clone()
+    };
+    let own = config(&[]);
+    assert_eq!((&own["preset"], &own["data"]["normalise"]), (&"own".into(), &"auto".into()));
+    assert_eq!((&own["train"]["metric"], &own["model"]["hop_weights"]), (&"loss".into(), &"free".into()));
+    // What the user sets wins, and --recipe paper has the plain defaults.
+    assert_eq!(config(&["--set", "train.learning_rate=0.5"])["train"]["learning_rate"], 0.5);
+    let plain = config(&["--recipe", "paper"]);
+    assert_eq!((&plain["preset"], &plain["train"]["learning_rate"]), (&"".into(), &1e-3.into()));
+    let output = scratch.train(&["--store", "ring", "--epochs", "2", "--baselines", "--out", "r"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("preset own, for data that no other preset knows"), "{said}");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    for name in ["majority", "logistic", "logistic with neighbour means"] {
+        assert!(shown.contains(name), "{shown}");
+    }
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(scratch.path("r/summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["baselines"].as_array().unwrap().len(), 3, "{summary}");
+    // The trained run is read as it was trained.
+    scratch.harmonia_ok(&["predict", "r", "--out", "p.csv"]);
 }

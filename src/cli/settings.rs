@@ -5,8 +5,8 @@ use super::data::{AccessFlags, DirectoryFlag};
 use super::watch;
 use crate::config::Config;
 use crate::runs::load_dataset;
-use crate::settings::Layers;
 use crate::settings::presets::{self, Recipe};
+use crate::settings::{Layers, own};
 use crate::train::RunName;
 use crate::train::prepare;
 use clap::Args;
@@ -32,13 +32,14 @@ pub struct Settings {
     /// Enter every edge both ways
     #[arg(long)]
     pub undirected: bool,
-    /// Rescale features: none, row (each row sums to 1) or standardise (columns, by the training nodes)
+    /// Rescale features: none, row (each row sums to 1), standardise (columns, by the training nodes) or auto (the same of columns
+    /// of numbers, 0/1 columns and sparse features stay)
     #[arg(long, value_name = "HOW")]
     pub normalise: Option<String>,
     /// Which of the five synthetic datasets, 0 to 4
     #[arg(long, value_name = "I")]
     pub data_index: Option<u32>,
-    /// Settings to start from [default: the preset named like the dataset]
+    /// Settings to start from [default: the preset named like the dataset; own where none is]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Which settings of the preset: tuned (found by validation), fast (of large graphs: a short schedule) or paper (as
@@ -57,8 +58,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Layers up to `--set`, plus the flags above.
+    /// Layers up to `--set`, plus the flags above. Data that no preset knows have the plain defaults.
     pub fn layers(&self) -> Result<Layers> {
+        self.merged(None, None)
+    }
+
+    /// The same for commands that train: data that no preset knows have the preset `own`, which `chosen` has made for them once
+    /// they are there. `--recipe paper` leaves them the plain defaults.
+    pub fn training_layers(&self, chosen: Option<&own::Choice>) -> Result<Layers> {
+        self.merged(Some(own::NAME), chosen)
+    }
+
+    fn merged(&self, unknown: Option<&'static str>, chosen: Option<&own::Choice>) -> Result<Layers> {
         let file = match &self.config {
             Some(path) => Some((files::read_handed(path)?, path.display().to_string())),
             None => None,
@@ -67,13 +78,19 @@ impl Settings {
         let mut probe = Layers::new()?;
         self.over_preset(&mut probe, &file)?;
         let named = self.preset.clone().or(Some(probe.text("preset")).filter(|name| !name.is_empty()));
+        let recipe = Recipe::named(&self.recipe.clone().unwrap_or_else(|| probe.text("recipe")))?;
         let preset = match named {
             Some(name) => Some(presets::named(&name)?.0),
             None => presets::find(&probe.text("data.dataset")).map(|(name, _)| name),
         };
-        let recipe = Recipe::named(&self.recipe.clone().unwrap_or_else(|| probe.text("recipe")))?;
+        let preset = preset.or(unknown.filter(|_| recipe != Recipe::Paper));
         let mut layers = Layers::new()?;
         let recipe = preset.map(|name| presets::lay(&mut layers, name, recipe)).transpose()?;
+        // Nobody has published it.
+        let recipe = recipe.filter(|_| preset != Some(own::NAME));
+        if let Some(chosen) = chosen.filter(|_| preset == Some(own::NAME)) {
+            layers.toml(&chosen.toml, "preset own")?;
+        }
         self.over_preset(&mut layers, &file)?;
         layers.value("preset", preset.unwrap_or(""), "preset")?;
         layers.value("recipe", recipe.map_or("", Recipe::name), "recipe")?;

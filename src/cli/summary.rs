@@ -95,6 +95,7 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         let (mean, std) = outcome.spread(|run| &run.validation, key);
         mean.map(|mean| (mean, std))
     })?;
+    baselines(out, outcome, &shown)?;
     if outcome.cross_validated() {
         folds(out, outcome, &shown)?;
     }
@@ -103,6 +104,33 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
     if let Some(path) = &outcome.run_dir {
         writeln!(out, "\nrun directory: {}", path.display())?;
+    }
+    Ok(())
+}
+
+/// What simpler predictions get on the test units (without any, on the validation units), mean and deviation over the runs.
+fn baselines(out: &mut String, outcome: &Outcome, shown: &[&ScoreKind]) -> std::fmt::Result {
+    let Some(first) = outcome.runs.first() else { return Ok(()) };
+    if first.baselines.len() > 1 {
+        writeln!(out, "\nsimpler predictions, test")?;
+    }
+    for (at, baseline) in first.baselines.iter().enumerate() {
+        // Names longer than the column have a line of their own.
+        if baseline.name.len() > FIRST_COLUMN {
+            write!(out, "{}\n{:<FIRST_COLUMN$}", baseline.name, "")?;
+        } else {
+            write!(out, "{:<FIRST_COLUMN$}", baseline.name)?;
+        }
+        row(out, shown, |key| {
+            let these = outcome.runs.iter().filter_map(|run| run.baselines.get(at));
+            let values: Vec<f64> = these
+                .filter_map(|baseline| match baseline.test.is_defined() {
+                    true => baseline.test.get(key),
+                    false => baseline.validation.get(key),
+                })
+                .collect();
+            mean(values.iter().copied()).map(|mean| (mean, standard_deviation(&values)))
+        })?;
     }
     Ok(())
 }

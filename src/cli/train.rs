@@ -11,11 +11,11 @@ use crate::runs::load_dataset;
 use crate::runs::saved_layers;
 use crate::runs::{RunDirectory, create_next};
 use crate::session::Session;
-use crate::settings::{Layers, presets};
+use crate::settings::{Layers, own, presets};
 use crate::tabulate::{TablePlan, Tables, Tabulation};
 use crate::train::{Prepared, structured};
 use clap::Args;
-use harmonia_graph::dataset::{Dataset, Level};
+use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::Result;
 use harmonia_graph::files;
 use harmonia_graph::units::{bytes, thousands};
@@ -59,13 +59,16 @@ pub struct Arguments {
     /// Threads (0: one per core); results do not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Fit linear models too, with and without means of neighbours, and show their scores beside ours
+    #[arg(long)]
+    baselines: bool,
     /// Run directory to make [default: runs/<dataset>-<number>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Continue the run in this directory, with its own settings
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
-        "repeats", "epochs", "out", "dry_run",
+        "repeats", "epochs", "baselines", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
     /// Show settings, parameters and memory, and stop
@@ -79,7 +82,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<()> {
     let mut config = match &arguments.resume {
         Some(directory) => saved_layers(directory)?.finish()?,
-        None => config(&arguments)?,
+        None => config(&arguments, None)?,
     };
     if let Some(device) = &arguments.device {
         config.run.device.clone_from(device);
@@ -121,6 +124,14 @@ fn run_on<D: Device<Real = f32>>(
 ) -> Result<()> {
     let stop = catch_interrupts()?;
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
+    let mut chosen = None;
+    if config.preset == own::NAME && arguments.resume.is_none() {
+        let choice = own::choose(&whole, &config)?;
+        let run = config.run;
+        config = self::config(arguments, Some(&choice))?;
+        config.run = run;
+        chosen = Some(choice);
+    }
     let whole = structured(whole, &config)?;
     // The first run stands for all: every one has the same sizes but for a unit here or there.
     let first = Session { device, config: &config, stop: &stop }.names()[0];
@@ -144,6 +155,9 @@ fn run_on<D: Device<Real = f32>>(
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
         announce(&config, &first, &device.name(), &root);
+        if let Some(choice) = &chosen {
+            voice::line(own_lines(choice, &first));
+        }
         remarks.say();
         let tables = Tables::default();
         watch::with(&arguments.settings.access.access(), |context| {
@@ -157,13 +171,16 @@ fn run_on<D: Device<Real = f32>>(
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome, voice::width()) })
 }
 
-fn config(arguments: &Arguments) -> Result<Config> {
-    let mut layers: Layers = arguments.settings.layers()?;
+fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config> {
+    let mut layers: Layers = arguments.settings.training_layers(chosen)?;
     if let Some(seeds) = arguments.seeds.or(arguments.repeats) {
         layers.value("run.seeds", integer(seeds, "--seeds")?, "--seeds")?;
     }
     if let Some(folds) = arguments.folds {
         layers.value("run.folds", integer(folds, "--folds")?, "--folds")?;
+    }
+    if arguments.baselines {
+        layers.value("run.baselines", true, "--baselines")?;
     }
     if let Some(epochs) = arguments.epochs {
         layers.value("train.epochs", integer(epochs, "--epochs")?, "--epochs")?;
@@ -226,6 +243,21 @@ fn announce(config: &Config, run: &Prepared, device: &str, root: &Path) {
             config.train.batch_size
         ));
     }
+}
+
+/// What the preset `own` chose, and why, for people.
+fn own_lines(choice: &own::Choice, run: &Prepared) -> String {
+    let (features, changed) = (run.dataset.features.cols, run.scaling.as_ref().map_or(0, Scaling::changed));
+    let scaled = match features - changed {
+        _ if changed == 0 => "no column is rescaled (0 and 1, or sparse)".to_string(),
+        0 => format!("{changed} columns of numbers are standardised"),
+        rest => format!("{changed} columns of numbers are standardised, {rest} of 0 and 1 are not"),
+    };
+    format!(
+        "preset own, for data that no other preset knows: {scaled}; {}\n\
+         the epoch with the least validation loss is kept and calibrated; harmonia tune searches for better settings",
+        choice.reasons.join("; ")
+    )
 }
 
 /// What training from a table means, for people.

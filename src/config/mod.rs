@@ -46,7 +46,8 @@ pub struct Data {
     /// `default` (the dataset's own; of several, that of the seed), `own:0`, `per-class:20/500/1000`,
     /// `fractions:60/20/20` or `folds:10/0` (random, by run seed; `folds:10/0/2`: another fold validates).
     pub split: String,
-    /// `none`, `row` (divide each row of X by its sum) or `standardise` (columns, by the training nodes).
+    /// `none`, `row` (divide each row of X by its sum), `standardise` (columns, by the training nodes) or `auto` (columns of
+    /// numbers; those of 0 and 1, and sparse X, stay).
     pub normalise: Normalise,
     /// Columns added to X that say where a node stands in its graph: `degree`, `log-degree`, `returns`, `triangles`,
     /// `label-by-degree`, `bias`.
@@ -364,6 +365,8 @@ pub struct RunSettings {
     pub device: String,
     /// Threads; 0: one per core. Results do not depend on it.
     pub threads: usize,
+    /// Fit linear models too, with and without means of neighbours, and show their scores.
+    pub baselines: bool,
     /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
     pub checkpoint_seconds: f64,
 }
@@ -420,6 +423,7 @@ impl Default for Config {
                 folds: 0,
                 device: "auto".into(),
                 threads: 0,
+                baselines: false,
                 checkpoint_seconds: 10.0,
             },
         }

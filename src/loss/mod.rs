@@ -6,6 +6,8 @@
 
 mod calibration;
 mod chance;
+mod constant;
+mod details;
 pub mod metrics;
 mod reliability;
 mod scores;
@@ -16,6 +18,7 @@ mod targets;
 
 pub use calibration::{Calibration, Line};
 pub use chance::Chance;
+pub use details::{Details, DetailsOfParts, Threshold};
 pub use reliability::{Bin, Guess, Reliabilities, Reliability, only_class};
 pub use scores::{ScoreKind, Scored, Scores};
 pub use sigmoid::Sigmoid;

@@ -17,4 +17,4 @@ pub use matching::{Matched, match_columns};
 pub use names::Names;
 pub use open::{SavedModel, TrainedRun, members, saved_layers};
 pub use source::load_dataset;
-pub use summary::{Outcome, RunSummary, TableSummary};
+pub use summary::{Outcome, RunSummary, TableSummary, was_still_learning};

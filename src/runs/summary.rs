@@ -1,9 +1,10 @@
 //! What came out of a run, and of several.
 
 use crate::loss::metrics::{mean, standard_deviation};
-use crate::loss::{Calibration, Reliabilities, Scores};
+use crate::loss::{Calibration, DetailsOfParts, Reliabilities, Scores};
 use crate::recovery::Recovery;
 use crate::train::RunName;
+use crate::train::baselines::Baseline;
 use crate::train::honesty::MOST_OFF;
 use crate::train::trainer::TableLosses;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,12 @@ pub struct RunSummary {
     /// How far probabilities can be trusted; none of a regression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliabilities>,
+    /// Confusion matrices, PR-AUC, Brier scores and a threshold; none of a regression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<DetailsOfParts>,
+    /// What simpler predictions get: always the constant one, on request linear ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<Baseline>,
     /// What the user should know before trusting the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -104,7 +111,17 @@ impl TableSummary {
     }
 }
 
+/// Whether the best of so many epochs, counted from 1, is in their last tenth.
+pub fn was_still_learning(best_epoch: usize, epochs: usize) -> bool {
+    best_epoch > 0 && best_epoch + epochs / 10 >= epochs
+}
+
 impl RunSummary {
+    /// Whether the last epochs were the best: only then more of them may help.
+    pub fn still_learning(&self) -> bool {
+        was_still_learning(self.best_epoch, self.epochs) && !self.stopped_early
+    }
+
     /// Which run it is.
     pub fn name(&self) -> RunName {
         RunName { seed: self.seed, fold: self.fold }
@@ -150,6 +167,22 @@ impl Outcome {
         (mean(values.iter().copied()), standard_deviation(&values))
     }
 
+    /// Test scores of simpler predictions by name, mean and deviation over all runs.
+    fn baselines(&self) -> Map<String, Value> {
+        let names = self.runs.first().map_or(&[][..], |run| &run.baselines[..]).iter().map(|baseline| &baseline.name);
+        let of = |name: &String| {
+            let find = |run: &RunSummary| run.baselines.iter().find(|known| known.name == *name).cloned();
+            let found: Vec<Baseline> = self.runs.iter().filter_map(find).collect();
+            let scores = found.first().map_or(Vec::new(), |first| first.test.names().map(String::from).collect());
+            let score = |score: String| {
+                let values: Vec<f64> = found.iter().filter_map(|baseline| baseline.test.get(&score)).collect();
+                (score, json!({ "mean": mean(values.iter().copied()), "std": standard_deviation(&values) }))
+            };
+            (name.clone(), Value::Object(scores.into_iter().map(score).collect()))
+        };
+        names.map(of).collect()
+    }
+
     /// The object of `--json`.
     pub fn to_json(&self) -> Value {
         let part = |part: fn(&RunSummary) -> &Scores| {
@@ -174,6 +207,7 @@ impl Outcome {
             "run_dir": self.run_dir,
             "test": part(|run| &run.test),
             "validation": part(|run| &run.validation),
+            "baselines": self.baselines(),
             "parameters": self.runs.first().map(|run| run.parameters),
             "epochs": self.runs.iter().map(|run| run.epochs).sum::<usize>(),
             "seconds": self.runs.iter().map(|run| run.seconds).sum::<f64>(),

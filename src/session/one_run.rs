@@ -4,14 +4,16 @@ use super::{Observer, Session, interrupted, stopped};
 use crate::architecture::Layout;
 use crate::device::Device;
 use crate::explain::{Factors, centre};
-use crate::loss::Reliabilities;
+use crate::loss::{DetailsOfParts, Reliabilities, Scored};
 use crate::model::FittedModel;
 use crate::recovery::recover;
 use crate::report;
-use crate::runs::{Fingerprint, ModelMetadata, RunDirectory, RunSummary, TableSummary, write_centres};
+use crate::runs::{
+    Fingerprint, ModelMetadata, RunDirectory, RunSummary, TableSummary, was_still_learning, write_centres,
+};
 use crate::tabulate::Tables;
 use crate::train::trainer::{State, Which};
-use crate::train::{Prepared, RunName, Trainer, honesty};
+use crate::train::{Prepared, RunName, Trainer, baselines, honesty};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::Path;
@@ -132,7 +134,14 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let progress = trainer.progress().clone();
         let (on_test, on_valid) = (trainer.evaluate(test)?, trainer.evaluate(&dataset.split.valid)?);
         let reliability = Reliabilities { test: on_test.reliability, validation: on_valid.reliability };
-        let warning = on_valid.only_class.map(|class| self.one_class(run, class));
+        let scored = |units, logits| Scored { labels: &dataset.labels, units, logits, scaling: None };
+        let threshold =
+            run.objective.threshold(&scored(&dataset.split.valid, &on_valid.logits), &scored(test, &on_test.logits));
+        let details = DetailsOfParts { test: on_test.details, validation: on_valid.details, threshold };
+        let baselines = baselines::of_run(run, self.config)?;
+        let best_epoch = progress.stopping.best_epoch.map_or(0, |epoch| epoch + 1);
+        let learning = was_still_learning(best_epoch, progress.epoch) && !progress.stopped;
+        let warning = on_valid.only_class.map(|class| self.one_class(run, class, learning));
         let table = table_summary(trainer)?;
         let off = table.as_ref().filter(|table| table.is_off()).map(TableSummary::warning);
         Ok(RunSummary {
@@ -141,7 +150,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             run_dir: place.path.map(Path::to_path_buf),
             parameters: run.layout.len(),
             epochs: progress.epoch,
-            best_epoch: progress.stopping.best_epoch.map_or(0, |epoch| epoch + 1),
+            best_epoch,
             stopped_early: progress.stopped,
             learned: progress.stopping.learned_at.is_some(),
             seconds,
@@ -151,6 +160,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             train: trainer.score(&dataset.split.train)?,
             calibration: trainer.calibration(),
             reliability: (reliability != Reliabilities::default()).then_some(reliability),
+            details: (details != DetailsOfParts::default()).then_some(details),
+            baselines,
             warnings: warning.into_iter().chain(off).collect(),
             table,
             recovery,
@@ -159,7 +170,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     }
 
     /// A best epoch that names one class for everything: by some metrics it may be the best all the same.
-    fn one_class(&self, run: &Prepared, class: usize) -> String {
+    fn one_class(&self, run: &Prepared, class: usize, learning: bool) -> String {
         let dataset = &run.dataset;
         let name = match dataset.labels.is_classes() {
             true => dataset.class_names.get(class).cloned().unwrap_or_else(|| class.to_string()),
@@ -174,7 +185,12 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             advice.push("train.calibrate = true moves the threshold");
         }
         if advice.is_empty() {
-            advice.push("train for more epochs (train.epochs, train.patience)");
+            advice.push(match learning {
+                true => "it was still getting better: train for more epochs (train.epochs)",
+                false => {
+                    "the features may not tell the classes apart; details.threshold names another class more often"
+                }
+            });
         }
         format!(
             "the best epoch (by train.metric = {}) predicts {name} for all {} validation units although they have other labels \

@@ -4,6 +4,7 @@
 mod closest;
 mod difference;
 mod layers;
+pub mod own;
 pub mod presets;
 
 pub use difference::differences;

@@ -5,7 +5,7 @@
 //! rate and schedule that arrive in the least time, in the same form. A dataset without a file of the recipe that was asked
 //! for has the other of the two, or else (ogbn-arxiv, published with a high rate already) the paper's settings.
 
-use super::Layers;
+use super::{Layers, own};
 use harmonia_graph::error::{Error, Result, suggestion};
 
 macro_rules! presets {
@@ -95,13 +95,14 @@ pub fn find(name: &str) -> Option<(&'static str, &'static str)> {
     PRESETS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
 }
 
-/// The preset a user named, as published.
+/// The preset a user named, as published; `own` too, which no dataset has by its name.
 ///
 /// # Errors
 /// No preset has that name.
 pub fn named(name: &str) -> Result<(&'static str, &'static str)> {
-    find(name).ok_or_else(|| {
-        let names = PRESETS.iter().map(|(name, _)| *name);
+    let own = name.eq_ignore_ascii_case(own::NAME).then_some((own::NAME, own::COMMON));
+    find(name).or(own).ok_or_else(|| {
+        let names = PRESETS.iter().map(|(name, _)| *name).chain([own::NAME]);
         Error::Config(format!(
             "there is no preset `{name}`{}\nknown presets: {}",
             suggestion(name, names.clone()),

@@ -1,11 +1,13 @@
 //! Training: the data of a run ([`prepare`]), one epoch after the other ([`trainer`]), when to stop ([`stopping`]), and
 //! [`fit`], which does it all in memory.
 
+pub mod baselines;
 mod batching;
 mod fit;
 pub mod honesty;
 mod hop_basis;
 mod prepare;
+mod regression;
 pub mod schedule;
 pub mod stopping;
 pub mod trainer;

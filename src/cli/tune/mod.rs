@@ -4,6 +4,7 @@
 mod progress;
 mod telling;
 
+use super::progress::ProgressBars;
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
 use super::{say, train, voice, watch};
@@ -12,12 +13,15 @@ use crate::config::Config;
 use crate::device::{Device, Machine};
 use crate::on_machine;
 use crate::runs::load_dataset;
+use crate::session::Session;
+use crate::settings::own;
 use crate::studies::tune::{Request, Space, Tuning, preset_text};
 use clap::Args;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use progress::SearchProgress;
 use std::path::PathBuf;
+use std::time::Duration;
 use telling::Search;
 
 pub const EXAMPLES: &str = "\
@@ -70,6 +74,15 @@ pub struct Arguments {
     /// Score the test units too, once, at the end: of what each run's own validation part chose
     #[arg(long)]
     evaluate: bool,
+    /// Begin no training after this time (20m, 90s, 2h): what is finished decides; the same command goes on later
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    budget: Option<Duration>,
+    /// Trainings at a time [default: one a thread where they are small, else one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Train with what was found, into the directory `run` of the search
+    #[arg(long)]
+    train: bool,
     /// Where to compute: auto, cpu, cuda, cuda:N or host
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -85,7 +98,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let mut config = config(arguments)?;
+    let mut config = config(arguments, None)?;
     if let Some(device) = &arguments.device {
         config.run.device.clone_from(device);
     }
@@ -94,12 +107,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     with_threads(config.run.threads, || {
         let machine = Machine::open(&config.run.device, config.engine)?;
-        on_machine!(&machine, device => run_on(device, arguments, &config))
+        on_machine!(&machine, device => run_on(device, arguments, config))
     })?
 }
 
-fn config(arguments: &Arguments) -> Result<Config> {
-    let mut layers = arguments.settings.layers()?;
+fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config> {
+    let mut layers = arguments.settings.training_layers(chosen)?;
     if let Some(seeds) = arguments.seeds.or(arguments.repeats) {
         layers.value("run.seeds", integer(seeds, "--seeds")?, "--seeds")?;
     }
@@ -109,9 +122,16 @@ fn config(arguments: &Arguments) -> Result<Config> {
     layers.finish()
 }
 
-fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Config) -> Result<()> {
+fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: Config) -> Result<()> {
     let stop = catch_interrupts()?;
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
+    if config.preset == own::NAME {
+        let choice = own::choose(&whole, &config)?;
+        let run = config.run;
+        config = self::config(arguments, Some(&choice))?;
+        config.run = run;
+    }
+    let config = &config;
     let space = match &arguments.space {
         Some(path) => Space::parse(&files::read_text(path)?, &path.display().to_string())?,
         None => Space::built_in(&whole)?,
@@ -120,6 +140,11 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Con
         return say(&space.to_toml());
     }
     let directory = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/tune-{}", plain(&whole.name))));
+    let run = directory.join("run");
+    if arguments.train && run.exists() {
+        let (run, resume) = (run.display(), format!("harmonia-train --resume {}", run.display()));
+        return Err(Error::Config(format!("{run} is there already; remove it, or go on with it ({resume})")));
+    }
     let request = Request {
         base: config,
         space: &space,
@@ -128,6 +153,8 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Con
         rungs: arguments.rungs as usize,
         metric: &arguments.metric,
         directory: &directory,
+        budget: arguments.budget,
+        jobs: arguments.jobs.map(|jobs| jobs as usize),
     };
     let progress = SearchProgress::new();
     let tuning = Tuning::new(device, &whole, &request, &stop, &progress)?;
@@ -154,10 +181,31 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, config: &Con
     let chosen = &tuning.trials[outcome.finalists[0].trial];
     let text = preset_text(&chosen.config, &search.comment(&outcome))?;
     files::write_atomic(&search.directory.join("tuned.toml"), text.as_bytes())?;
+    if tuning.is_over() {
+        voice::note("the budget was over before the search: what was finished has decided; the same command goes on");
+    }
+    if arguments.train {
+        let session = Session { device, config: &chosen.config, stop: &stop };
+        let mut bars = ProgressBars::new(tuning.objective(), chosen.config.train.metric);
+        session.run(&whole, Some(&run), &mut bars)?;
+    }
     say(&match arguments.json {
         true => format!("{:#}\n", search.to_json(&outcome, evaluated.as_deref(), &text)),
         false => search.text(&outcome, evaluated.as_deref(), &text),
     })
+}
+
+/// 20m, 90s, 2h.
+fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let bad = || format!("`{text}` is no time; expected a number and s, m or h, as in 20m");
+    let unit = match text.chars().last() {
+        Some('s') => 1.0,
+        Some('m') => 60.0,
+        Some('h') => 3600.0,
+        _ => return Err(bad()),
+    };
+    let number: f64 = text[..text.len() - 1].parse().map_err(|_| bad())?;
+    Duration::try_from_secs_f64(number * unit).map_err(|_| bad())
 }
 
 /// A name as part of a path.

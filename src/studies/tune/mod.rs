@@ -15,10 +15,10 @@ pub use space::Space;
 
 use crate::config::Config;
 use crate::device::Device;
-use crate::loss::Objective;
+use crate::loss::{Objective, Scores};
 use crate::session::{is_small, side_by_side};
 use crate::settings::presets::{self, Recipe};
-use crate::settings::{Layers, differences};
+use crate::settings::{Layers, differences, own};
 use crate::train::{Prepared, RunName, prepare};
 use halving::{Rung, schedule};
 use harmonia_graph::dataset::Dataset;
@@ -29,6 +29,7 @@ use search::{Criterion, Job, Measured, Outcome, Round, search};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Settings that are tried.
 #[derive(Clone, Debug)]
@@ -79,6 +80,10 @@ pub struct Tuning<'a, D: Device<Real = f32>> {
     inner: usize,
     /// Whether runs may be trained side by side.
     small: bool,
+    /// When no more trainings begin.
+    deadline: Option<Instant>,
+    /// Trainings at a time, where somebody said.
+    jobs: Option<usize>,
 }
 
 /// What decides a search.
@@ -98,6 +103,10 @@ pub struct Request<'a> {
     pub metric: &'a str,
     /// Where results are kept.
     pub directory: &'a Path,
+    /// How long trainings may begin; what is finished then decides, and the same search may go on later.
+    pub budget: Option<Duration>,
+    /// Trainings at a time; none: as many as there are threads where they are small, else one.
+    pub jobs: Option<usize>,
 }
 
 impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
@@ -112,7 +121,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         stop: &'a Stop,
         listener: &'a dyn Listener,
     ) -> Result<Tuning<'a, D>> {
-        let Request { base, space, trials: count, inner, rungs, metric, directory } = *request;
+        let Request { base, space, trials: count, inner, rungs, metric, directory, budget, jobs } = *request;
         space.check(base, whole)?;
         let names = crate::session::Session { device, config: base, stop }.names();
         let first = Prepared::new(whole, base, names[0])?;
@@ -171,6 +180,8 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             objective,
             inner,
             small,
+            deadline: budget.map(|budget| Instant::now() + budget),
+            jobs,
         })
     }
 
@@ -199,18 +210,37 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         self.listener.round(rung, jobs.len(), jobs.len() - missing.len());
         self.side_by_side(missing.len(), &|at| {
             let job = missing[at];
+            if self.is_over() {
+                return Ok(());
+            }
             let (measured, _) = self.train(job, false)?;
             self.journal.add(job, &self.trials[job.trial], &measured)?;
             self.listener.run(job, &measured);
             Ok(())
         })?;
-        // All of them are there now.
-        jobs.iter().map(|job| self.journal.get(job).ok_or(Error::Cancelled)).collect()
+        // All of them are there now, unless the budget is over: those count as worst, and are not written down.
+        let unfinished = |job: &Job| {
+            let epochs = self.trials[job.trial].config.train.epochs.div_ceil(job.divisor);
+            self.is_over().then(|| Measured {
+                validation: Scores::default(),
+                best_epoch: 0,
+                epochs,
+                seconds: 0.0,
+                failed: Some("the budget was over".into()),
+            })
+        };
+        jobs.iter().map(|job| self.journal.get(job).or_else(|| unfinished(job)).ok_or(Error::Cancelled)).collect()
+    }
+
+    /// Whether the budget is spent.
+    pub fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Small runs have a thread each, large ones all threads; the first error ends all.
     fn side_by_side<R: Send>(&self, jobs: usize, work: &(dyn Fn(usize) -> Result<R> + Sync)) -> Result<Vec<R>> {
-        let workers = if self.small { rayon::current_num_threads().min(jobs) } else { 1 };
+        let most = if self.small { rayon::current_num_threads() } else { 1 };
+        let workers = self.jobs.unwrap_or(most).min(jobs);
         if workers <= 1 {
             return (0..jobs).map(|at| self.stop.check().and_then(|()| work(at))).collect();
         }
@@ -260,7 +290,10 @@ fn description(whole: &Dataset, request: &Request<'_>) -> Value {
 pub fn preset_text(config: &Config, comment: &str) -> Result<String> {
     let mut layers = Layers::new()?;
     let mut head = format!("# {comment}\n");
-    if !config.preset.is_empty() {
+    if config.preset == own::NAME {
+        // What it chooses for the data is written down too: the file is over the plain defaults.
+        head += &format!("recipe = \"{}\"\n", Recipe::Paper.name());
+    } else if !config.preset.is_empty() {
         presets::lay(&mut layers, &config.preset, Recipe::Paper)?;
         head += &format!("preset = \"{}\"\nrecipe = \"{}\"\n", config.preset, Recipe::Paper.name());
     }

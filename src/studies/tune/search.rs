@@ -182,6 +182,10 @@ fn compare(
     let merit = |runs: &[Measured]| Merit::mean(&runs.iter().map(|run| criterion.merit(run)).collect::<Vec<_>>());
     let mut standings: Vec<Standing> = by_trial.iter().map(|(&trial, runs)| (trial, merit(runs))).collect();
     sort(&mut standings);
+    if standings.iter().all(|(_, merit)| *merit == Merit::WORST) {
+        // Nothing was trained in full (a budget was over): what came furthest and was best there.
+        standings.sort_by(|a, b| places[a.0].total_cmp(&places[b.0]).then(a.0.cmp(&b.0)));
+    }
     let finalist = |(trial, _): Standing| Finalist {
         trial,
         place: places[trial],
@@ -283,6 +287,20 @@ mod tests {
         let (outcome, jobs) = searched(27, &folds(3), &nll);
         assert!(jobs.iter().any(|job| (job.trial, job.round.name.fold, job.divisor, job.rung) == (1, Some(2), 1, 4)));
         assert_eq!((outcome.winners, outcome.finalists[0].trial), (vec![1, 1, 9], 1));
+    }
+
+    #[test]
+    fn where_nothing_was_trained_in_full_the_best_of_the_last_rung_is_chosen() {
+        let one = vec![vec![Round { name: RunName { seed: 0, fold: None }, valid: 1 }]];
+        // Trials 5 and 3 are best on the cheapest rung; nothing more was finished.
+        let nll = |job: &Job| match (job.rung, job.trial) {
+            (1, 5) => 0.1,
+            (1, 3) => 0.2,
+            (1, _) => 1.0,
+            _ => f64::NAN,
+        };
+        let (outcome, _) = searched(9, &one, &nll);
+        assert_eq!(outcome.finalists[0].trial, 5);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Trainer, Way};
 use crate::batch::{Batches, Reach};
 use crate::device::Device;
-use crate::loss::{Calibration, Reliability, Scored, Scores, only_class};
+use crate::loss::{Calibration, Details, Reliability, Scored, Scores, only_class};
 use crate::model::panels::{self, PanelPlan};
 use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
@@ -17,6 +17,10 @@ pub struct Evaluation {
     pub scores: Scores,
     /// How far its probabilities can be trusted; none of a regression, and of no units.
     pub reliability: Option<Reliability>,
+    /// What single scores do not say; none of a regression, and of no units.
+    pub details: Option<Details>,
+    /// What it says of them, units x L.
+    pub logits: Vec<f32>,
     /// The one class it predicts for all of them although their labels have more.
     pub only_class: Option<usize>,
 }
@@ -103,7 +107,9 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         let scores = self.scored(units, &mut logits);
         let scored = Scored { labels: &self.dataset().labels, units, logits: &logits, scaling: None };
         let guesses = self.objective.guesses(&scored);
-        Ok(Evaluation { scores, reliability: Reliability::of(&guesses), only_class: only_class(&guesses) })
+        let (reliability, only_class) = (Reliability::of(&guesses), only_class(&guesses));
+        let details = self.objective.details(&scored);
+        Ok(Evaluation { scores, reliability, details, logits, only_class })
     }
 
     /// What the table says of the validation units, and what is true; none where steps walk, or without such units.

@@ -13,16 +13,14 @@
 //! graphs likes best, and coefficients, hop weights, readout and intercept are set to say the same. Training then starts at the best plain
 //! sum and bends it, instead of looking for it. Sums are taken in one order, so that the bits do not depend on threads.
 
-mod regression;
-
 use super::Prepared;
+use super::regression::{Columns, Rows, dot, fit};
 use crate::architecture::{HopWeights, Layout};
 use crate::loss::Objective;
 use crate::model::expert_values;
 use harmonia_graph::dataset::{Dataset, Features, Labels, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{NodeWeights, Transition, Walk};
-use regression::{Columns, Rows, dot, fit};
 use std::collections::{BTreeMap, HashMap};
 
 /// Responses at lo and hi whose mixtures are this close to parallel cannot be set to 0 and 1: squared sine of their angle.

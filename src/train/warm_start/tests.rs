@@ -1,9 +1,9 @@
 //! The regression against the engine, and each step of it.
 
-use super::regression::{RIDGES, newton, parts, penalty};
 use super::*;
 use crate::config::Config;
 use crate::model::{FittedModel, initial_parameters};
+use crate::train::regression::{RIDGES, newton, parts, penalty};
 use crate::train::{RunName, hop_basis};
 use harmonia_graph::graph::{Direction, Graph, Split};
 

@@ -1,9 +1,9 @@
-//! Rescaling of features before training: none, by row, or by column.
+//! Rescaling of features before training: none, by row, by column, or by the kind of column.
 //!
 //! Standardising takes its means and deviations from the training nodes alone, so that nothing of the test set leaks
 //! into them; they are kept with the model, which then takes features in their own units.
 
-use super::{Dataset, Features, Level};
+use super::{Dataset, Features, Level, Values};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ pub enum Normalise {
     Row,
     /// Each column shifted and scaled to mean 0 and deviation 1 over the training nodes.
     Standardise,
+    /// The same of columns of numbers; columns that have only 0 and 1 stay, and so does X where it is held as sparse rows: zeros
+    /// of words and of categories mean something, and stay zeros.
+    Auto,
 }
 
 /// What was done to X, kept with the model so that it takes features in their own units.
@@ -47,6 +50,10 @@ impl Normalise {
             Normalise::None => return Ok(((*dataset.features).clone(), None)),
             Normalise::Row => Scaling::Rows,
             Normalise::Standardise => Scaling::of_columns(dataset),
+            Normalise::Auto => match Scaling::of_numbers(dataset) {
+                Some(scaling) => scaling,
+                None => return Ok(((*dataset.features).clone(), None)),
+            },
         };
         let features = scaling.apply(dataset)?;
         features.check().map_err(|error| Error::Data(format!("after normalising ({self:?}), {error}")))?;
@@ -105,6 +112,30 @@ impl Scaling {
         }
     }
 
+    /// Of columns that are numbers alone; none where there are none.
+    fn of_numbers(dataset: &Dataset) -> Option<Scaling> {
+        if matches!(dataset.features.values(), Values::Sparse(_)) {
+            return None;
+        }
+        let kept = columns_of_bits(&dataset.features);
+        let Scaling::Columns { mut mean, mut deviation } = Scaling::of_columns(dataset) else { return None };
+        for (k, _) in kept.iter().enumerate().filter(|(_, kept)| **kept) {
+            // Subtracting 0 and dividing by 1 changes no bit.
+            (mean[k], deviation[k]) = (0.0, 1.0);
+        }
+        kept.contains(&false).then_some(Scaling::Columns { mean, deviation })
+    }
+
+    /// Columns that it changes.
+    pub fn changed(&self) -> usize {
+        match self {
+            Scaling::Rows => 0,
+            Scaling::Columns { mean, deviation } => {
+                mean.iter().zip(deviation).filter(|(mean, deviation)| (**mean, **deviation) != (0.0, 1.0)).count()
+            }
+        }
+    }
+
     /// Features of a dataset, rescaled.
     ///
     /// # Errors
@@ -115,6 +146,25 @@ impl Scaling {
             Scaling::Columns { mean, deviation } => by_column(&dataset.features, mean, deviation),
         }
     }
+}
+
+/// Which columns have no values but 0 and 1. All nodes are asked: what kind a column is says nothing about labels.
+fn columns_of_bits(features: &Features) -> Vec<bool> {
+    let all = || vec![true; features.cols];
+    let both = |mut a: Vec<bool>, b: Vec<bool>| {
+        a.iter_mut().zip(&b).for_each(|(a, b)| *a &= b);
+        a
+    };
+    let nodes = (0..features.rows).into_par_iter().with_min_len(1 << 10);
+    let bits = nodes.fold(
+        || (all(), Vec::new()),
+        |(mut bits, mut scratch), i| {
+            let row = features.row(i, &mut scratch);
+            bits.iter_mut().zip(row).for_each(|(bits, &x)| *bits &= x == 0.0 || x == 1.0);
+            (bits, scratch)
+        },
+    );
+    bits.map(|(bits, _)| bits).reduce(all, both)
 }
 
 fn by_column(features: &Features, mean: &[f32], deviation: &[f32]) -> Result<Features> {
@@ -150,6 +200,36 @@ mod tests {
         let (features, scaling) = Normalise::Standardise.apply(&dataset()).unwrap();
         assert_eq!(scaling, Some(Scaling::Columns { mean: vec![2.0, 5.0], deviation: vec![1.0, 1.0] }));
         assert_eq!(*features.dense(), [-1.0, 0.0, 1.0, 0.0, 98.0, 1.0, -52.0, -5.0]);
+    }
+
+    #[test]
+    fn numbers_are_standardised_and_columns_of_0_and_1_stay() {
+        let mut data = dataset();
+        let values = vec![1.0, 1.0, 3.0, 0.0, 100.0, 1.0, -50.0, 0.0];
+        data.features = Features::new(4, 2, values).unwrap().into();
+        let (features, scaling) = Normalise::Auto.apply(&data).unwrap();
+        assert_eq!(*features.dense(), [-1.0, 1.0, 1.0, 0.0, 98.0, 1.0, -52.0, 0.0]);
+        let scaling = scaling.unwrap();
+        assert_eq!(scaling, Scaling::Columns { mean: vec![2.0, 0.0], deviation: vec![1.0, 1.0] });
+        assert_eq!(scaling.changed(), 1);
+        // New data with another value in the column that stayed: the kept scaling says what is done, not the data.
+        data.features = Features::new(4, 2, vec![1.0, 7.0, 3.0, 0.0, 2.0, 1.0, 2.0, 0.0]).unwrap().into();
+        assert_eq!(*scaling.apply(&data).unwrap().dense(), [-1.0, 7.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn where_there_are_no_numbers_nothing_is_rescaled() {
+        let mut data = dataset();
+        data.features = Features::new(4, 2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0]).unwrap().into();
+        let (features, scaling) = Normalise::Auto.apply(&data).unwrap();
+        assert_eq!((scaling, features.dense()), (None, data.features.dense()));
+        // Sparse rows of numbers stay sparse.
+        let mut words = vec![0.0; 4 * 64];
+        (words[3], words[70], words[130]) = (0.5, 2.0, 1.0);
+        data.features = Features::new(4, 64, words).unwrap().compact().into();
+        assert!(matches!(data.features.values(), Values::Sparse(_)));
+        let (features, scaling) = Normalise::Auto.apply(&data).unwrap();
+        assert!(scaling.is_none() && matches!(features.values(), Values::Sparse(_)));
     }
 
     #[test]

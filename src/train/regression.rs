@@ -1,4 +1,4 @@
-//! The regression of a warm start: logits that are linear in their columns, fitted to two classes.
+//! Regressions: logits that are linear in their columns. Warm starts fit them to two classes, baselines to any labels.
 //!
 //! Newton's method with conjugate gradients on the mean negative log-likelihood and a ridge, which a cross-validation within
 //! the training graphs chooses: a few validation graphs would choose it badly, and stay fresh for what else they are asked.
@@ -127,22 +127,51 @@ pub fn parts<'a>(train: &Rows<'a>) -> Vec<(Rows<'a>, Rows<'a>)> {
     (0..PARTS.min(train.units.len())).map(|out| (pick(&|part| part != out), pick(&|part| part == out))).collect()
 }
 
+/// A loss that is convex in weights through logits that are linear in them.
+pub trait Linear {
+    /// Logits of all rows.
+    fn logits(&self, weights: &[f64]) -> Vec<f64>;
+
+    /// Mean loss.
+    fn loss(&self, logits: &[f64]) -> f64;
+
+    /// Its gradient by the weights, and what the second derivative takes a direction to, given where it points in logits.
+    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>);
+}
+
+impl Linear for Rows<'_> {
+    fn logits(&self, weights: &[f64]) -> Vec<f64> {
+        Rows::logits(self, weights)
+    }
+
+    fn loss(&self, logits: &[f64]) -> f64 {
+        Rows::loss(self, logits)
+    }
+
+    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>) {
+        let chance: Vec<f64> = logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect();
+        let errors: Vec<f64> = chance.iter().zip(self.signs()).map(|(p, s)| p - f64::from(s > 0.0)).collect();
+        let curvature: Vec<f64> = chance.iter().map(|p| p * (1.0 - p)).collect();
+        let hessian = move |ahead: &[f64]| {
+            let along: Vec<f64> = ahead.iter().zip(&curvature).map(|(a, c)| a * c).collect();
+            self.transposed(&along)
+        };
+        (self.transposed(&errors), Box::new(hessian))
+    }
+}
+
 /// Minimises loss + 1/2 sum penalty weight^2 from where `weights` are.
-pub fn newton(weights: &mut Vec<f64>, rows: &Rows<'_>, penalty: &[f64]) {
+pub fn newton<P: Linear>(weights: &mut Vec<f64>, rows: &P, penalty: &[f64]) {
     let value = |weights: &[f64], logits: &[f64]| {
         rows.loss(logits) + 0.5 * weights.iter().zip(penalty).map(|(w, p)| p * w * w).sum::<f64>()
     };
     let mut logits = rows.logits(weights);
     let mut current = value(weights, &logits);
     for _ in 0..NEWTON_STEPS {
-        let chance: Vec<f64> = logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect();
-        let errors: Vec<f64> = chance.iter().zip(rows.signs()).map(|(p, s)| p - f64::from(s > 0.0)).collect();
-        let mut gradient = rows.transposed(&errors);
+        let (mut gradient, bent) = rows.bend(&logits);
         gradient.iter_mut().zip(weights.iter().zip(penalty)).for_each(|(g, (w, p))| *g += p * w);
-        let curvature: Vec<f64> = chance.iter().map(|p| p * (1.0 - p)).collect();
         let hessian = |direction: &[f64]| {
-            let along: Vec<f64> = rows.logits(direction).iter().zip(&curvature).map(|(a, c)| a * c).collect();
-            let mut out = rows.transposed(&along);
+            let mut out = bent(&rows.logits(direction));
             out.iter_mut().zip(direction.iter().zip(penalty)).for_each(|(o, (d, p))| *o += p * d);
             out
         };
