@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+#[path = "cli/intervene.rs"]
+mod intervene;
 mod program;
 #[path = "cli/refusals.rs"]
 mod refusals;
+#[path = "cli/runs.rs"]
+mod runs;
 #[path = "cli/voice.rs"]
 mod voice;
 

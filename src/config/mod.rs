@@ -354,6 +354,8 @@ impl Default for Engine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
+    /// What people call it; names the directory where none is given. Empty: like the dataset.
+    pub name: String,
     /// Seed of the first run: below 2^63, with room for all seeds.
     pub seed: u64,
     /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
@@ -364,6 +366,9 @@ pub struct RunSettings {
     pub device: String,
     /// Threads; 0: one per core. Results do not depend on it.
     pub threads: usize,
+    /// Seeds and folds trained at a time, which share the threads; 0: small ones side by side, others one by one. Results do not
+    /// depend on it.
+    pub jobs: usize,
     /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
     pub checkpoint_seconds: f64,
 }
@@ -415,11 +420,13 @@ impl Default for Config {
             },
             engine: Engine::default(),
             run: RunSettings {
+                name: String::new(),
                 seed: 0,
                 seeds: 1,
                 folds: 0,
                 device: "auto".into(),
                 threads: 0,
+                jobs: 0,
                 checkpoint_seconds: 10.0,
             },
         }

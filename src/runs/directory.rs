@@ -94,18 +94,9 @@ impl RunDirectory {
     /// # Errors
     /// It was begun with other data, or the disk is full or not writable.
     pub fn bind(&self, data: &Fingerprint) -> Result<()> {
-        let Some(known) = Fingerprint::read(&self.path)? else { return data.write(&self.path) };
-        match known.differences(data) {
-            changed if changed.is_empty() => Ok(()),
-            changed => Err(Error::file(
-                &self.path,
-                format!(
-                    "was begun with other data: {} of {} changed since; a run goes on with the data it began with, so put \
-                     these back or train anew",
-                    changed.join(", "),
-                    data.dataset
-                ),
-            )),
+        match Fingerprint::read(&self.path)? {
+            Some(_) => check_data(&self.path, data),
+            None => data.write(&self.path),
         }
     }
 
@@ -209,6 +200,26 @@ impl RunDirectory {
         files::write_atomic(&path, text.as_bytes())?;
         self.metrics = open_log(&self.path)?;
         Ok(())
+    }
+}
+
+/// Refuses data that a run was not begun with.
+///
+/// # Errors
+/// They are others.
+pub(super) fn check_data(path: &Path, data: &Fingerprint) -> Result<()> {
+    let Some(known) = Fingerprint::read(path)? else { return Ok(()) };
+    match known.differences(data) {
+        changed if changed.is_empty() => Ok(()),
+        changed => Err(Error::file(
+            path,
+            format!(
+                "was begun with other data: {} of {} changed since; a run goes on with the data it began with, so put these \
+                 back or train anew",
+                changed.join(", "),
+                data.dataset
+            ),
+        )),
     }
 }
 

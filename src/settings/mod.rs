@@ -6,5 +6,5 @@ mod difference;
 mod layers;
 pub mod presets;
 
-pub use difference::differences;
+pub use difference::{differences, flattened};
 pub use layers::{Layers, to_toml};
