@@ -4,6 +4,8 @@
 
 #[path = "cli/intervene.rs"]
 mod intervene;
+#[path = "cli/metrics.rs"]
+mod metrics;
 mod program;
 #[path = "cli/refusals.rs"]
 mod refusals;

@@ -65,6 +65,9 @@ pub struct Arguments {
     /// side, others one by one]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Log epochs in other forms too: csv (metrics.csv), tensorboard (events.out.tfevents.*); several with commas
+    #[arg(long, value_name = "FORM", value_delimiter = ',')]
+    metrics: Vec<String>,
     /// What to call the run: harmonia runs list shows it, and its directory is runs/NAME-1, or the next number that is free
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -74,7 +77,7 @@ pub struct Arguments {
     /// Continue the run in this directory, with its own settings; --epochs N extends it
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
-        "repeats", "name", "out", "dry_run",
+        "repeats", "metrics", "name", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
     /// Show settings, parameters and memory, and stop
@@ -191,6 +194,9 @@ fn config(arguments: &Arguments) -> Result<Config> {
     }
     if let Some(folds) = arguments.folds {
         layers.value("run.folds", integer(folds, "--folds")?, "--folds")?;
+    }
+    if !arguments.metrics.is_empty() {
+        layers.value("run.metrics", arguments.metrics.clone(), "--metrics")?;
     }
     if let Some(name) = &arguments.name {
         if name.trim().is_empty() {

@@ -53,6 +53,10 @@ impl Config {
         if !(1..=1 << 20).contains(&self.run.seeds) {
             return bad("run.seeds", &self.run.seeds, "1 to 1048576");
         }
+        let forms = &self.run.metrics;
+        if forms.iter().enumerate().any(|(at, form)| forms[..at].contains(form)) {
+            return bad("run.metrics", &"a list with a form twice", "each once");
+        }
         if self.run.jobs > 4096 {
             return bad("run.jobs", &self.run.jobs, "at most 4096");
         }

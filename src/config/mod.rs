@@ -350,6 +350,16 @@ impl Default for Engine {
     }
 }
 
+/// A form of the log beside `metrics.jsonl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsFile {
+    /// `metrics.csv`: a line per epoch.
+    Csv,
+    /// `events.out.tfevents.*`: for TensorBoard.
+    Tensorboard,
+}
+
 /// Seeds and machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -369,6 +379,8 @@ pub struct RunSettings {
     /// Seeds and folds trained at a time, which share the threads; 0: small ones side by side, others one by one. Results do not
     /// depend on it.
     pub jobs: usize,
+    /// Forms that epochs are logged in beside `metrics.jsonl`: `csv`, `tensorboard`.
+    pub metrics: Vec<MetricsFile>,
     /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
     pub checkpoint_seconds: f64,
 }
@@ -427,6 +439,7 @@ impl Default for Config {
                 device: "auto".into(),
                 threads: 0,
                 jobs: 0,
+                metrics: Vec::new(),
                 checkpoint_seconds: 10.0,
             },
         }

@@ -2,15 +2,15 @@
 //!
 //! One process at a time writes it, the one that holds its lock; readers need none.
 //!
-//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch),
+//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch; in other forms too where `run.metrics` asks for them),
 //! `best.safetensors` (parameters of the best epoch), `last.safetensors` (everything needed to go on), and written at the
 //! end: `centres.npy` (mean response of each feature; `centres.json` says of which model), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
 //! files say about later epochs is cut off.
 
-use super::Fingerprint;
+use super::{Fingerprint, metrics};
 use crate::architecture::Layout;
-use crate::config::Config;
+use crate::config::{Config, MetricsFile};
 use crate::model::{Checkpoint, FittedModel, ModelDescription};
 use crate::settings::to_toml;
 use crate::train::EpochRecord;
@@ -50,6 +50,8 @@ pub struct ModelMetadata {
 pub struct RunDirectory {
     path: PathBuf,
     metrics: File,
+    /// The same log in other forms.
+    copies: Vec<Box<dyn metrics::LogCopy>>,
     _lock: Lock,
 }
 
@@ -86,7 +88,7 @@ impl RunDirectory {
     pub fn open(path: &Path) -> Result<RunDirectory> {
         let lock = lock::claim(path)?;
         files::remove_unfinished(path);
-        Ok(RunDirectory { path: path.to_path_buf(), metrics: open_log(path)?, _lock: lock })
+        Ok(RunDirectory { path: path.to_path_buf(), metrics: open_log(path)?, copies: Vec::new(), _lock: lock })
     }
 
     /// Ties the run to the data it is trained on, and refuses any other.
@@ -170,7 +172,19 @@ impl RunDirectory {
         let path = self.path.join("metrics.jsonl");
         let mut line = serde_json::to_string(record).map_err(|error| Error::file(&path, error.to_string()))?;
         line.push('\n');
-        self.metrics.write_all(line.as_bytes()).map_err(Error::io("write", &path))
+        self.metrics.write_all(line.as_bytes()).map_err(Error::io("write", &path))?;
+        self.copies.iter_mut().try_for_each(|copy| copy.add(record))
+    }
+
+    /// Keeps the log in these forms too, with what is in it already.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn copy_metrics(&mut self, forms: &[MetricsFile]) -> Result<()> {
+        let history = self.history()?;
+        let copies = forms.iter().map(|&form| metrics::begin(form, &self.path, &history));
+        self.copies = copies.collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Writes a whole file of the directory.

@@ -235,6 +235,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let mut directory = RunDirectory::open(path)?;
         data.map_or(Ok(()), |data| directory.bind(data))?;
         let restored = directory.restore(layout)?;
+        directory.copy_metrics(&self.config.run.metrics)?;
         Ok((directory, restored))
     }
 }

@@ -3,7 +3,7 @@
 //! All of them are looked at, and locked, before the first is touched: what is refused leaves everything as it was.
 
 use crate::cli::{say, voice};
-use crate::runs::{KnownRun, session_of};
+use crate::runs::{KnownRun, is_metrics_copy, session_of};
 use clap::Args;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -120,7 +120,8 @@ fn look(directory: &Path, below: &Path, found: &mut Found) -> Result<()> {
             look(&entry.path(), &below.join(&name), found)?;
             continue;
         }
-        let is_own = kind.is_file() && (OWN.contains(&text.as_str()) || files::is_passing(&name));
+        let is_own =
+            kind.is_file() && (OWN.contains(&text.as_str()) || is_metrics_copy(&text) || files::is_passing(&name));
         if !is_own {
             found.foreign.push(below.join(&name));
         }
