@@ -198,7 +198,7 @@ fn constant<'a>(epochs: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn a_run_that_is_extended_equals_one_of_so_many_epochs() {
     let scratch = Scratch::new();
-    scratch.train_ok(&constant("14", &["--seeds", "2", "--out", "whole"]));
+    scratch.train_ok(&constant("40", &["--seeds", "2", "--out", "whole"]));
     scratch.train_ok(&constant("6", &["--seeds", "2", "--out", "longer"]));
     let summary = bytes(&scratch.path("longer"), "summary.json");
     // Bad input leaves a complete run as it was.
@@ -217,8 +217,8 @@ fn a_run_that_is_extended_equals_one_of_so_many_epochs() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("going on from 6 to 8 epochs"), "{said}");
     assert!(!said.contains("not the same"), "{said}");
-    let mut child = scratch.command("harmonia-train", &["--resume", "longer", "--epochs", "14"]).spawn().unwrap();
-    wait_for_epochs(&scratch.path("longer/seed-0"), 10, &mut child);
+    let mut child = scratch.command("harmonia-train", &["--resume", "longer", "--epochs", "40"]).spawn().unwrap();
+    wait_for_epochs(&scratch.path("longer/seed-0"), 12, &mut child);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!scratch.path("longer/summary.json").exists());
@@ -228,7 +228,7 @@ fn a_run_that_is_extended_equals_one_of_so_many_epochs() {
         assert_same_run(&whole, &longer);
         assert_eq!(bytes(&whole, "config.toml"), bytes(&longer, "config.toml"));
         let summary: serde_json::Value = serde_json::from_slice(&bytes(&longer, "summary.json")).unwrap();
-        assert_eq!(summary["epochs"], 14);
+        assert_eq!(summary["epochs"], 40);
     }
     assert!(scratch.path("longer/summary.json").exists());
 }

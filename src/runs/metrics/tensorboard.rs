@@ -75,7 +75,7 @@ fn event(record: &EpochRecord, time: f64) -> Vec<u8> {
     let mut summary = Vec::new();
     for (tag, value) in own.map(|(tag, value)| (tag.to_string(), value)).into_iter().chain(scores) {
         let mut entry = bytes(1, tag.as_bytes());
-        entry.push(2 << 3 | 5);
+        entry.push((2 << 3) | 5);
         entry.extend((value as f32).to_le_bytes());
         summary.extend(bytes(1, &entry));
     }
@@ -87,11 +87,11 @@ fn event(record: &EpochRecord, time: f64) -> Vec<u8> {
 }
 
 fn double(field: u8, value: f64) -> Vec<u8> {
-    [&[field << 3 | 1][..], &value.to_le_bytes()].concat()
+    [&[(field << 3) | 1][..], &value.to_le_bytes()].concat()
 }
 
 fn bytes(field: u8, value: &[u8]) -> Vec<u8> {
-    [&[field << 3 | 2][..], &varint(value.len() as u64), value].concat()
+    [&[(field << 3) | 2][..], &varint(value.len() as u64), value].concat()
 }
 
 /// Seven bits a byte, lowest first; the top bit says that more follow.
@@ -117,7 +117,7 @@ fn masked(data: &[u8]) -> u32 {
 
 /// CRC-32C (Castagnoli), bit by bit: an epoch has some hundred bytes.
 fn crc32c(data: &[u8]) -> u32 {
-    let bit = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+    let bit = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
     !data.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| bit(crc)))
 }
 
