@@ -17,6 +17,8 @@ const TYPED: &[(&str, &str)] = &[
     ("set directed =", "--directed"),
     ("set regression =", "--regression"),
     ("set ignore =", "--ignore {}"),
+    ("set relation =", "--relation {}"),
+    ("set drop_bad_rows =", "--drop-bad-rows"),
     ("set column.source =", "--column source={}"),
     ("set column.target =", "--column target={}"),
     ("set smiles_column =", "--smiles-column {}"),

@@ -31,6 +31,8 @@ pub struct Common {
 pub struct Converted {
     /// Rows that were left out, each with its line and the reason.
     pub skipped: Vec<String>,
+    /// What the user should know about the rest.
+    pub notes: Vec<String>,
 }
 
 /// Writes a dataset that was read whole, as `options` want it.

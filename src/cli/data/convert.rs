@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use harmonia_data::conversion::Common;
 use harmonia_data::formats::{self, ConversionOptions, Format};
 use harmonia_data::{obtain, ogb, smiles, table, tudataset};
+use harmonia_graph::dataset::{ColumnKind, TableColumn};
 use harmonia_graph::error::{Error, Result, suggestion};
 use harmonia_graph::store::Store;
 use harmonia_graph::units::{bytes, thousands};
@@ -59,6 +60,30 @@ pub struct Arguments {
     /// Table: a column to leave out; may be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
+    /// Table: what a column of features is, as in zip=category: number, boolean, date, category or ordered; may be repeated
+    #[arg(long, value_name = "NAME=KIND")]
+    kind: Vec<String>,
+    /// Table: columns of dates, the same as --kind NAME=date
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    dates: Vec<String>,
+    /// Table: of two classes, the one that counts as positive
+    #[arg(long, value_name = "CLASS")]
+    positive: Option<String>,
+    /// Table: split the nodes by this column of dates or numbers, which is no feature then
+    #[arg(long, value_name = "NAME", requires_all = ["valid_from", "test_from"])]
+    split_by: Option<String>,
+    /// Table: the first value of the validation part; what comes before trains
+    #[arg(long, value_name = "VALUE", requires = "split_by")]
+    valid_from: Option<String>,
+    /// Table: the first value of the test part
+    #[arg(long, value_name = "VALUE", requires = "split_by")]
+    test_from: Option<String>,
+    /// Table: leave out rows of edges that are wrong (unknown nodes, weights that are not > 0), and count them
+    #[arg(long)]
+    drop_bad_rows: bool,
+    /// Table: only edges with this value in this column, as in kind=follows
+    #[arg(long, value_name = "NAME=VALUE")]
+    relation: Option<String>,
     /// Threads (0: one per core)
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -85,6 +110,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Err(Error::Config(format!(
             "--regression: labels of the format {format} are classes; tables may hold numbers"
         )));
+    }
+    if let (Some(flag), true) = (only_of_tables(arguments), format != Format::Table) {
+        return Err(Error::Config(format!("{flag} is for tables (--format table), not for the format {format}")));
     }
     if arguments.out.exists() {
         return Err(Error::file(&arguments.out, "already exists; remove it or choose another --out"));
@@ -118,7 +146,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         })
     })??;
     obtain::report_skipped(&converted.skipped, &|line| voice::note(line));
+    converted.notes.iter().for_each(voice::note);
     say(&format!("{}, {:.1} s\n", described(&arguments.out)?, start.elapsed().as_secs_f64()))
+}
+
+/// A flag that only tables have.
+fn only_of_tables(arguments: &Arguments) -> Option<&'static str> {
+    let given = [
+        ("--kind", !arguments.kind.is_empty()),
+        ("--dates", !arguments.dates.is_empty()),
+        ("--positive", arguments.positive.is_some()),
+        ("--split-by", arguments.split_by.is_some()),
+        ("--drop-bad-rows", arguments.drop_bad_rows),
+        ("--relation", arguments.relation.is_some()),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }
 
 /// Files and columns of tables that are not called as the format has it.
@@ -126,6 +168,21 @@ fn tables(arguments: &Arguments) -> Result<table::Options> {
     let mut options = table::Options::default();
     options.columns.ignore.clone_from(&arguments.ignore);
     options.columns.regression = arguments.regression;
+    options.kinds = kinds(arguments)?;
+    options.positive.clone_from(&arguments.positive);
+    options.drop_bad_rows = arguments.drop_bad_rows;
+    if let (Some(column), Some(valid_from), Some(test_from)) =
+        (&arguments.split_by, &arguments.valid_from, &arguments.test_from)
+    {
+        let [column, valid_from, test_from] = [column, valid_from, test_from].map(String::clone);
+        options.split_by = Some(table::SplitBy { column, valid_from, test_from });
+    }
+    if let Some(relation) = &arguments.relation {
+        let Some((column, value)) = relation.split_once('=').filter(|(column, _)| !column.is_empty()) else {
+            return Err(Error::Config(format!("--relation {relation}: expected NAME=VALUE, as in kind=follows")));
+        };
+        options.relation = Some((column.to_string(), value.to_string()));
+    }
     let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
     let files = [
         ("edges", edges),
@@ -148,6 +205,17 @@ fn tables(arguments: &Arguments) -> Result<table::Options> {
     ];
     assign("--column", "NAME", &arguments.column, names)?;
     Ok(options)
+}
+
+/// What columns are, by flags.
+fn kinds(arguments: &Arguments) -> Result<Vec<TableColumn>> {
+    let dates = arguments.dates.iter().map(|name| Ok(TableColumn { kind: ColumnKind::Date, ..TableColumn::number(name) }));
+    let said = arguments.kind.iter().map(|word| {
+        let (name, kind) = word.rsplit_once('=').unwrap_or((word, ""));
+        let kind = table::kind(kind).map_err(|what| Error::Config(format!("--kind {word}: {what}")))?;
+        Ok(TableColumn { kind, ..TableColumn::number(name) })
+    });
+    dates.chain(said).collect()
 }
 
 /// Puts the values of `role=value` words in their places.

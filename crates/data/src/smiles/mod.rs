@@ -58,7 +58,7 @@ pub fn convert(
     let (dataset, skipped) = load(&common.name, &molecules(input)?, columns)?;
     conversion::write(dataset, target, common, watch)?;
     let place = |row: &Skipped| format!("{}: line {}: `{}`: {}", input.display(), row.line, row.smiles, row.reason);
-    Ok(Converted { skipped: skipped.iter().map(place).collect() })
+    Ok(Converted { skipped: skipped.iter().map(place).collect(), ..Converted::default() })
 }
 
 /// Reads a table of molecules. Tabs separate fields in `.tab` and `.tsv` files, commas in `.csv`; elsewhere the first

@@ -156,7 +156,7 @@ pub(super) fn nodes(path: &Path, regression: bool) -> Result<Arrays> {
 /// Nodes x features; one dimension is one feature.
 ///
 /// # Errors
-/// More dimensions, or a value that is not finite.
+/// More dimensions, or an infinite value.
 pub(super) fn matrix(array: &Npy<'_>, path: &Path) -> Result<Features> {
     let (rows, cols) = match array.shape[..] {
         [rows] => (rows, 1),
@@ -166,18 +166,17 @@ pub(super) fn matrix(array: &Npy<'_>, path: &Path) -> Result<Features> {
     finite(Features::new(rows, cols, array.floats())?, path)
 }
 
+/// Refuses infinite numbers; NaN is a gap, but not among the entries of a sparse matrix.
 fn finite(features: Features, path: &Path) -> Result<Features> {
-    match features.check() {
-        Ok(()) => return Ok(features),
-        // Nothing is made dense only to word an error.
-        Err(error) if matches!(features.values(), dataset::Values::Sparse(_)) => {
-            return Err(Error::file(path, error.to_string()));
+    let x = match features.values() {
+        dataset::Values::Dense(x) => x,
+        _ => {
+            features.check().map_err(|error| Error::file(path, error.to_string()))?;
+            return Ok(features);
         }
-        Err(_) => {}
-    }
-    let x = features.dense();
-    let bad = |value: &&f32| !value.is_finite();
-    let at = x.iter().position(|value| !value.is_finite()).unwrap_or(0);
+    };
+    let bad = |value: &&f32| value.is_infinite();
+    let Some(at) = x.iter().position(|value| value.is_infinite()) else { return Ok(features) };
     let (row, column) = (at / features.cols.max(1), at % features.cols.max(1));
     let in_column = x.iter().skip(column).step_by(features.cols.max(1)).filter(bad).count();
     let message = format!(

@@ -9,31 +9,55 @@ use super::listing::{self, Listing};
 use super::nodes::{self, Nodes};
 use super::source::{self, Files};
 use super::{Columns, Options, edges, splits};
-use harmonia_graph::dataset::{Dataset, Features, Labels, Level};
+use harmonia_graph::dataset::{Dataset, Features, Labels, Level, UNLABELLED};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
+
+/// A dataset, and what its user should know about how it was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The data.
+    pub dataset: Dataset,
+    /// A line each.
+    pub notes: Vec<String>,
+}
 
 /// Reads the tables of one dataset.
 ///
 /// # Errors
 /// A file is missing or damaged, or a row of it does not fit; the message names file and row.
 pub fn load(name: &str, options: &Options) -> Result<Dataset> {
+    load_noted(name, options).map(|loaded| loaded.dataset)
+}
+
+/// Reads the tables of one dataset, and says what is noteworthy.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
     let files = Files::find(options)?;
     let columns = &options.columns;
     files.check_ignored(columns, &options.directory)?;
-    let nodes = nodes::load(&files, options)?;
+    let mut nodes = nodes::load(&files, options)?;
+    let mut notes = std::mem::take(&mut nodes.notes);
     let graphs = Graphs::find(&files, columns, &nodes)?;
-    let class_names = files.class_names.as_ref().map(|path| Ok((path.clone(), source::names(path)?))).transpose()?;
+    let mut class_names = files.class_names.as_ref().map(|path| Ok((path.clone(), source::names(path)?))).transpose()?;
+    if let Some(model) = options.model.as_ref().filter(|model| !columns.regression && !model.class_names.is_empty()) {
+        class_names = Some((PathBuf::from("the model"), model.class_names.clone()));
+    }
     if let Some((path, names)) = &class_names {
         let mut seen = HashSet::new();
         if let Some(at) = names.iter().position(|name| !seen.insert(name)) {
             return Err(Error::file(path, format!("line {}: this class is there already; name it once", at + 1)));
         }
     }
-    let (Named { labels, names: class_names, path }, level) =
-        find_labels(&files, columns, &nodes, graphs.as_ref(), class_names.as_ref(), &options.directory)?;
+    let found = find_labels(&files, columns, &nodes, graphs.as_ref(), class_names.as_ref(), options)?;
+    let (Named { mut labels, names: mut class_names, path }, level) = found;
+    if let Some(positive) = &options.positive {
+        labels::put_second(positive, &mut labels, &mut class_names).map_err(|what| Error::file(&path, what))?;
+    }
 
     let graph_table = graphs.as_ref().and_then(|graphs| graphs.table.as_ref());
     let split = match (level, &graphs) {
@@ -44,6 +68,18 @@ pub fn load(name: &str, options: &Options) -> Result<Dataset> {
             splits::load(&files, columns, &graphs.index, graph_table, &nodes.lists)?
         }
         _ => splits::load(&files, columns, &nodes.index, nodes.table.as_ref(), &nodes.lists)?,
+    };
+    let split = match &options.split_by {
+        Some(_) if !split.is_empty() => {
+            return Err(Error::file(&nodes.path, "has a split of its own beside the one to be made; keep one of the two"));
+        }
+        Some(by) => splits::by_column(by, &nodes, level, &labels)?,
+        // What a model is to read is scored as a whole: labels may be missing anywhere.
+        None if options.model.is_some() => {
+            let labelled = |units: Vec<u32>| units.into_iter().filter(|&unit| labels.is_labelled(unit as usize)).collect();
+            Split { train: labelled(split.train), valid: labelled(split.valid), test: labelled(split.test) }
+        }
+        None => split,
     };
     let labelled = |unit: &&u32| !labels.is_labelled(**unit as usize);
     let used = split.train.iter().chain(&split.valid).chain(&split.test);
@@ -60,8 +96,8 @@ pub fn load(name: &str, options: &Options) -> Result<Dataset> {
 
     let graph_of = graphs.as_ref().map(|graphs| &graphs.graph_of[..]);
     let mut edges = edges::load(&files.edges, options, &nodes.index, graph_of)?;
-    let feature_names = names_of(&files.feature_names, "features", nodes.feature_names, nodes.features.cols)?;
-    let node_names = names_of(&files.node_names, "nodes", nodes.names, nodes.features.rows)?;
+    notes.append(&mut edges.notes);
+    let node_names = names_of(&files.node_names, nodes.names, nodes.features.rows)?;
 
     let mut parts = Parts { features: nodes.features, labels, split, node_names };
     let mut graph_ptr = vec![0, parts.features.rows];
@@ -85,14 +121,17 @@ pub fn load(name: &str, options: &Options) -> Result<Dataset> {
     drop(edges);
     let Parts { features, labels, split, node_names } = parts;
     let mut dataset = Dataset::new(name, graph, graph_ptr, features, labels, level, split).map_err(in_directory)?;
-    if !feature_names.is_empty() {
-        dataset.feature_names = feature_names;
+    if nodes.named || !nodes.schema.is_plain() {
+        dataset.feature_names = nodes.schema.names();
+    }
+    if !nodes.schema.is_plain() {
+        dataset.schema = Some(nodes.schema.into());
     }
     if !class_names.is_empty() {
         dataset.class_names = class_names;
     }
     dataset.node_names = node_names;
-    Ok(dataset)
+    Ok(Loaded { dataset, notes })
 }
 
 /// What is kept for each node and moves with it.
@@ -247,11 +286,15 @@ fn find_labels(
     nodes: &Nodes,
     graphs: Option<&Graphs>,
     class_names: Option<&(PathBuf, Vec<String>)>,
-    directory: &std::path::Path,
+    options: &Options,
 ) -> Result<(Named, Level)> {
     let mut labelled: Vec<(Named, Level)> = Vec::new();
     let mut add = |table: &Table, index: &Index, level: Level| -> Result<()> {
-        let has = table.column(|name| columns.is_label(name)).is_some();
+        let is_label = |column: &&Column| columns.is_label(&column.name);
+        // Without a single label there is none to be wrong.
+        let empty = |column: &Column| (0..table.rows).all(|row| matches!(column.values.key(row), Key::Text("")));
+        let mut found = table.columns.iter().filter(is_label).peekable();
+        let has = found.peek().is_some() && !(options.model.is_some() && found.all(empty));
         if has {
             let units = listing::units(table, columns, index)?;
             labelled
@@ -293,22 +336,39 @@ fn find_labels(
             format!("has labels, and so has {other}; keep one, or rename the column of the nodes to make it a feature");
         return Err(Error::file(&second.path, message));
     }
+    if let (Some(model), true) = (&options.model, labelled.is_empty()) {
+        let units = match (model.level, graphs) {
+            (Level::Graph, None) => return Err(Error::file(&nodes.path, "expected a column graph: the model predicts graphs")),
+            (Level::Graph, Some(graphs)) => graphs.index.count(),
+            (Level::Node, _) => nodes.index.count(),
+        };
+        let classes = model.class_names.len().max(2);
+        let labels = match columns.regression {
+            true => {
+                let width = model.class_names.len().max(1);
+                Labels::Values { values: vec![f32::NAN; units * width], width }
+            }
+            false => Labels::Classes { ids: vec![UNLABELLED; units], classes },
+        };
+        let names = if classes == model.class_names.len() || columns.regression { model.class_names.clone() } else { Vec::new() };
+        return Ok((Named { labels, names, path: nodes.path.clone() }, model.level));
+    }
     labelled.pop().ok_or_else(|| {
-        Error::file(directory, "expected a column label in nodes.*, or labels.*, or labels in graphs.*; found none")
+        Error::file(&options.directory, "expected a column label in nodes.*, or labels.*, or labels in graphs.*; found none")
     })
 }
 
 /// Names in a file of their own, where the tables have none.
-fn names_of(path: &Option<PathBuf>, what: &str, own: Vec<String>, count: usize) -> Result<Vec<String>> {
+fn names_of(path: &Option<PathBuf>, own: Vec<String>, count: usize) -> Result<Vec<String>> {
     let Some(path) = path else { return Ok(own) };
     if !own.is_empty() {
-        return Err(Error::file(path, format!("the {what} have names in their table already; keep one of the two")));
+        return Err(Error::file(path, "the nodes have names in their table already; keep one of the two"));
     }
     let names = source::names(path)?;
     if names.len() != count {
         return Err(Error::file(
             path,
-            format!("expected a name for each of the {count} {what}, found {}", names.len()),
+            format!("expected a name for each of the {count} nodes, found {}", names.len()),
         ));
     }
     Ok(names)

@@ -1,23 +1,58 @@
 //! Columns of a table, whatever file they come from, and the list of what is wrong with their rows.
 //!
-//! A column is read as keys (ids, labels, words: integers where all are, else text) or as a measure (numbers, or a few
-//! categories). Invariant: every column of a [`Table`] has `rows` values.
+//! A column is read as keys (ids, labels, words: integers where all are, else text) or as a measure (numbers, dates, or a few
+//! categories, with gaps). Invariant: every column of a [`Table`] has `rows` values.
 
+use harmonia_graph::dataset::{ColumnKind, TableColumn};
 use harmonia_graph::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// A text column with more distinct values than this is no category.
 pub(super) const MOST_CATEGORIES: usize = 64;
+/// The code of a category that is missing.
+pub(super) const GAP: u8 = u8::MAX;
 
 /// How a column is to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Role<'a> {
     /// Ids, labels, split words.
     Key,
-    /// A feature or a weight.
-    Measure,
+    /// A feature.
+    Measure(Reading<'a>),
+    /// Numbers, none of which may be missing.
+    Weight,
     /// Not at all.
     Skip,
+}
+
+/// What is known about a feature before it is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reading<'a> {
+    /// Nothing: its cells tell.
+    Guess,
+    /// The user said what it is.
+    As(ColumnKind),
+    /// A model has read a column of this name.
+    Known(&'a TableColumn),
+}
+
+impl<'a> Reading<'a> {
+    /// The kind, where it is settled.
+    pub(super) fn kind(self) -> Option<ColumnKind> {
+        match self {
+            Reading::Guess => None,
+            Reading::As(kind) => Some(kind),
+            Reading::Known(column) => Some(column.kind),
+        }
+    }
+
+    /// The values a category may have, where they are settled.
+    pub(super) fn values(self) -> Option<&'a [String]> {
+        match self {
+            Reading::Known(column) if !column.values.is_empty() => Some(&column.values),
+            _ => None,
+        }
+    }
 }
 
 /// Many short strings in one allocation.
@@ -51,17 +86,40 @@ pub(super) enum Values {
     Integers(Vec<i64>),
     /// Keys that are not; a missing one is empty.
     Texts(Texts),
-    /// A measure; finite.
-    Numbers(Vec<f32>),
+    /// A measure; finite, or NaN where it is missing.
+    Numbers {
+        values: Vec<f32>,
+        /// Number, boolean or date.
+        kind: ColumnKind,
+    },
     /// A measure given as words.
     Categories {
-        /// Position in `names` of each row.
+        /// Position in `names` of each row; [`GAP`] where it is missing.
         codes: Vec<u8>,
-        /// The distinct words, sorted.
+        /// The distinct words: sorted, or in the order that was asked for.
         names: Vec<String>,
+        /// Rows whose word is none of those a model knows; they count as missing.
+        unseen: Unseen,
     },
     /// Not read.
     Skipped,
+}
+
+/// Words that a model does not know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Unseen {
+    pub(super) count: usize,
+    /// The first of them.
+    pub(super) word: String,
+}
+
+impl Unseen {
+    pub(super) fn note(&mut self, word: &str) {
+        if self.count == 0 {
+            self.word = word.to_string();
+        }
+        self.count += 1;
+    }
 }
 
 /// A value that names a node, a graph or a class.
@@ -69,6 +127,16 @@ pub(super) enum Values {
 pub(super) enum Key<'a> {
     Integer(i64),
     Text(&'a str),
+}
+
+impl Key<'_> {
+    /// As it stands in its cell.
+    pub(super) fn whole(&self) -> String {
+        match self {
+            Key::Integer(value) => value.to_string(),
+            Key::Text(text) => text.to_string(),
+        }
+    }
 }
 
 impl std::fmt::Display for Key<'_> {
@@ -81,6 +149,11 @@ impl std::fmt::Display for Key<'_> {
 }
 
 impl Values {
+    /// Whether these are numbers or categories.
+    pub(super) fn is_measure(&self) -> bool {
+        matches!(self, Values::Numbers { .. } | Values::Categories { .. })
+    }
+
     /// Key of a row; empty for a column that holds none.
     pub(super) fn key(&self, row: usize) -> Key<'_> {
         match self {
@@ -195,19 +268,61 @@ impl Missing {
     }
 
     /// # Errors
-    /// Something is missing.
-    pub(super) fn refuse(&self, path: &Path, column: &str, places: &Places) -> Result<()> {
+    /// Something is missing, in words.
+    pub(super) fn refuse(&self, places: &Places) -> std::result::Result<(), String> {
         if self.count == 0 {
             return Ok(());
         }
         let (at, values) = (places.of(self.first), if self.count == 1 { "value" } else { "values" });
-        let message = format!(
-            "{at}: column `{}` has {} missing {values}, this is the first; expected a number in every row: fill or drop \
-             them",
-            shortened(column),
+        Err(format!(
+            "{at}: has {} missing {values}, this is the first; expected a number in every row: fill or drop them",
             self.count
-        );
-        Err(Error::file(path, message))
+        ))
+    }
+}
+
+/// What is wrong with the cells of the columns of one file: the first of each column in words, the others counted.
+#[derive(Debug)]
+pub(super) struct ColumnFaults {
+    path: PathBuf,
+    columns: Vec<(String, String, usize)>,
+}
+
+impl ColumnFaults {
+    /// More columns are counted.
+    const SHOWN: usize = 8;
+
+    pub(super) fn new(path: &Path) -> ColumnFaults {
+        ColumnFaults { path: path.to_path_buf(), columns: Vec::new() }
+    }
+
+    /// Notes a bad cell; `message` says where, what was expected and what was found.
+    pub(super) fn add(&mut self, column: &str, message: impl FnOnce() -> String) {
+        match self.columns.iter_mut().find(|(name, ..)| name == column) {
+            Some((.., count)) => *count += 1,
+            None => self.columns.push((column.to_string(), message(), 1)),
+        }
+    }
+
+    /// # Errors
+    /// There was a bad cell: all columns with one, at once.
+    pub(super) fn finish(self) -> Result<()> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let told = self.columns.iter().take(Self::SHOWN).map(|(name, first, count)| {
+            let more = match count - 1 {
+                0 => String::new(),
+                1 => " (and 1 more cell)".to_string(),
+                more => format!(" (and {more} more cells)"),
+            };
+            format!("column `{}`: {first}{more}", shortened(name))
+        });
+        let mut message = told.collect::<Vec<_>>().join("; ");
+        if self.columns.len() > Self::SHOWN {
+            message += &format!("; and {} more columns", self.columns.len() - Self::SHOWN);
+        }
+        Err(Error::file(&self.path, message))
     }
 }
 
@@ -233,39 +348,42 @@ impl Categories {
         true
     }
 
+    /// A row without a value.
+    pub(super) fn push_gap(&mut self) {
+        self.codes.push(GAP);
+    }
+
     /// Rows whose word is of a kind.
     pub(super) fn count(&self, is: impl Fn(&str) -> bool) -> usize {
         let kinds: Vec<bool> = self.names.iter().map(|name| is(name)).collect();
         self.codes.iter().filter(|&&code| kinds.get(usize::from(code)).copied().unwrap_or(false)).count()
     }
 
-    /// The word of a row.
-    pub(super) fn word(&self, row: usize) -> &str {
-        self.codes.get(row).and_then(|&code| self.names.get(usize::from(code))).map_or("", String::as_str)
-    }
-
-    /// The column, its words sorted so that the order of the rows does not matter.
-    pub(super) fn finish(self) -> Values {
+    /// The column, its words sorted so that the order of the rows does not matter, or in that order.
+    pub(super) fn finish(self, as_they_come: bool) -> Values {
         let mut names = self.names.clone();
-        names.sort();
-        let sorted: Vec<u8> = self.names.iter().map(|name| names.partition_point(|other| other < name) as u8).collect();
-        let codes = self.codes.iter().filter_map(|&code| sorted.get(code as usize).copied()).collect();
-        Values::Categories { codes, names }
+        if !as_they_come {
+            names.sort();
+        }
+        let place = |name: &String| names.iter().position(|other| other == name).unwrap_or(0) as u8;
+        let places: Vec<u8> = self.names.iter().map(place).collect();
+        let code = |&code: &u8| places.get(usize::from(code)).copied().unwrap_or(GAP);
+        let codes = self.codes.iter().map(code).collect();
+        Values::Categories { codes, names, unseen: Unseen::default() }
     }
 }
 
-/// The error for a measure that is neither numbers nor few words; `at` and `value` are its first word.
-pub(super) fn not_a_measure(path: &Path, column: &str, at: &str, value: &str) -> Error {
+/// What to say of a measure that is neither numbers nor few words; `at` and `value` are its first word.
+pub(super) fn not_a_measure(at: &str, value: &str) -> String {
     let hint = if value.replacen(',', ".", 1).parse::<f32>().is_ok() {
         "; save it with decimal points, not commas".to_string()
     } else {
         format!(
-            ", and the column has more than {MOST_CATEGORIES} distinct values, too many for one-hot features. Drop it or \
-             give numbers"
+            ", and the column has more than {MOST_CATEGORIES} distinct values, too many for a category. Drop it or give \
+             numbers"
         )
     };
-    let (column, value) = (shortened(column), shortened(value));
-    Error::file(path, format!("{at}: column `{column}`: expected a number, found `{value}`{hint}"))
+    format!("{at}: expected a number, found `{}`{hint}", shortened(value))
 }
 
 /// An integer in its usual form: `007` and `+7` are words, or names would lose their zeros.

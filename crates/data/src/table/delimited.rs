@@ -1,12 +1,10 @@
 //! Text tables: fields separated by commas, tabs, semicolons or spaces, quoted where needed, gzip'ed or not.
 //!
 //! The text is gone through once for each way a column is tried: first as numbers, and again, for the columns that are
-//! none, as words; what is held are the columns. Invariant: a fault names the line a person would find it on.
+//! none, as dates or words; what is held are the columns. Invariant: a fault names the line a person would find it on.
 
-use super::column::{
-    Categories, Column, Faults, Missing, Places, Role, Table, Texts, Values, integer, is_missing, not_a_measure,
-    number, shortened,
-};
+use super::builder::{Builder, Pushed};
+use super::column::{Column, ColumnFaults, Faults, Places, Role, Table, shortened};
 use super::record::Records;
 use super::stream::{LONGEST_ROW, Text, each_record};
 use harmonia_graph::error::{Error, Result};
@@ -50,86 +48,52 @@ impl Delimited {
     /// Reads the columns. `names` are given where the first row is data.
     ///
     /// # Errors
-    /// Rows of another length, missing or infinite numbers, words that are too many for a category.
-    pub(super) fn read(self, names: Option<Vec<String>>, role: impl Fn(&str) -> Role) -> Result<Table> {
+    /// Rows of another length, infinite numbers, words that are too many for a category.
+    pub(super) fn read<'a>(self, names: Option<Vec<String>>, role: impl Fn(&str) -> Role<'a>) -> Result<Table> {
         let header = names.is_none();
         let names = names.unwrap_or_else(|| self.first.clone());
-        let roles: Vec<Role> = names.iter().map(|name| role(name)).collect();
-        let mut builders: Vec<Builder> = (roles.iter())
-            .map(|role| match role {
-                Role::Key => Builder::Integers(Vec::new()),
-                Role::Measure => Builder::Numbers(Vec::new(), Missing::default()),
-                Role::Skip => Builder::Skip,
-            })
-            .collect();
+        let roles: Vec<Role<'a>> = names.iter().map(|name| role(name)).collect();
+        let mut builders: Vec<Builder<'a>> = roles.iter().map(|&role| Builder::first(role)).collect();
         let (rows, places) = self.fill(header, &names, &mut builders)?;
 
-        // Columns that are no numbers are words; those that are done need no second look.
-        let again = |(builder, role): (&Builder, &Role)| match (builder, role) {
-            (Builder::Failed(_), Role::Key) => Builder::Texts(Texts::default()),
-            (Builder::Failed(row), _) => Builder::Categories(Categories::default(), Missing::default(), *row),
-            _ => Builder::Skip,
-        };
-        let mut words: Vec<Builder> = builders.iter().zip(&roles).map(again).collect();
-        if words.iter().any(|builder| !matches!(builder, Builder::Skip)) {
-            let (again, _) = self.fill(header, &names, &mut words)?;
-            if again != rows {
+        // Columns that are not what was tried first are tried as something else; those that are done need no other look.
+        while builders.iter().any(Builder::has_failed) {
+            let mut again: Vec<Builder<'a>> = builders.iter().zip(&roles).map(|(one, &role)| one.next(role)).collect();
+            if self.fill(header, &names, &mut again)?.0 != rows {
                 return Err(Error::file(&self.path, "changed while it was being read; convert it again"));
             }
+            for (builder, again) in builders.iter_mut().zip(again).filter(|(builder, _)| builder.has_failed()) {
+                *builder = again;
+            }
         }
-        let mut columns = Vec::with_capacity(names.len());
-        for ((name, numbers), words) in names.into_iter().zip(builders).zip(words) {
-            let builder = if matches!(numbers, Builder::Failed(_)) { words } else { numbers };
-            let values = match builder {
-                Builder::Integers(values) => Values::Integers(values),
-                Builder::Texts(texts) => Values::Texts(texts),
-                Builder::Numbers(values, missing) => {
-                    missing.refuse(&self.path, &name, &places)?;
-                    Values::Numbers(values)
-                }
-                Builder::Categories(categories, missing, first) => {
-                    missing.refuse(&self.path, &name, &places)?;
-                    // A slip of the pen among numbers is no category.
-                    let numbers = categories.count(|word| number(word).is_some());
-                    if 2 * numbers > rows {
-                        let message = format!(
-                            "{}: column `{name}`: expected a number, found `{}`; {numbers} of {rows} rows are numbers: mend the \
-                             others, or write all of them as words",
-                            places.of(first),
-                            shortened(categories.word(first))
-                        );
-                        return Err(Error::file(&self.path, message));
-                    }
-                    categories.finish()
-                }
-                Builder::Skip | Builder::Failed(_) => Values::Skipped,
-            };
-            columns.push(Column { name, values });
+        let (mut columns, mut faults) = (Vec::with_capacity(names.len()), ColumnFaults::new(&self.path));
+        for ((name, builder), &role) in names.into_iter().zip(builders).zip(&roles) {
+            match builder.finish(role, rows, &places) {
+                Ok(values) => columns.push(Column { name, values }),
+                Err(message) => faults.add(&name, || message),
+            }
         }
+        faults.finish()?;
         Ok(Table { path: self.path, rows, columns, places })
     }
 
-    fn fill(&self, header: bool, names: &[String], builders: &mut [Builder]) -> Result<(usize, Places)> {
-        let (mut places, mut faults) = (Places::default(), Faults::new(&self.path));
+    fn fill(&self, header: bool, names: &[String], builders: &mut [Builder<'_>]) -> Result<(usize, Places)> {
+        let (mut places, mut lengths) = (Places::default(), Faults::new(&self.path));
+        let mut faults = ColumnFaults::new(&self.path);
         let mut rows = 0;
-        self.each_row(header, names, &mut faults, |line, fields, faults| {
+        self.each_row(header, names, &mut lengths, |line, fields, lengths| {
             places.note(rows, line);
             for ((builder, field), name) in builders.iter_mut().zip(fields).zip(names) {
-                match builder.push(field, rows) {
-                    Pushed::Fine => {}
-                    Pushed::NotFinite => faults.add(|| {
-                        let (name, field) = (shortened(name), shortened(field));
-                        format!("line {line}: column `{name}`: expected a finite 32-bit number, found `{field}`")
-                    }),
-                    Pushed::TooMany(first) => {
-                        let value = self.field(header, first, name, names)?;
-                        return Err(not_a_measure(&self.path, name, &places.of(first), &value));
-                    }
-                }
+                let expected = match builder.push(field, rows) {
+                    Pushed::Fine => continue,
+                    Pushed::Not(expected) => expected,
+                };
+                faults.add(name, || format!("line {line}: expected {expected}, found `{}`", shortened(field)));
             }
             rows += 1;
-            Ok(!faults.is_full())
+            Ok(!lengths.is_full())
         })?;
+        lengths.finish()?;
         faults.finish()?;
         Ok((rows, places))
     }
@@ -162,21 +126,6 @@ impl Delimited {
             Ok(!faults.is_full())
         })
     }
-
-    /// One field again, for a message.
-    fn field(&self, header: bool, row: usize, name: &str, names: &[String]) -> Result<String> {
-        let column = names.iter().position(|other| other == name).unwrap_or(0);
-        let (mut left, mut found) = (row + usize::from(header), String::new());
-        each_record(&self.path, self.delimiter, |_, fields| {
-            let is_it = left == 0;
-            if is_it {
-                found = fields.get(column).map_or(String::new(), |field| field.to_string());
-            }
-            left = left.saturating_sub(1);
-            Ok(!is_it)
-        })?;
-        Ok(found)
-    }
 }
 
 fn listed(names: &[String]) -> String {
@@ -186,55 +135,6 @@ fn listed(names: &[String]) -> String {
         text.push_str(", …");
     }
     text
-}
-
-/// A column in the making.
-enum Builder {
-    Skip,
-    Integers(Vec<i64>),
-    Texts(Texts),
-    Numbers(Vec<f32>, Missing),
-    /// With the first row that is no number.
-    Categories(Categories, Missing, usize),
-    /// Not what was tried; holds the first row that was not.
-    Failed(usize),
-}
-
-enum Pushed {
-    Fine,
-    NotFinite,
-    /// More words than a category has; the row of the first.
-    TooMany(usize),
-}
-
-impl Builder {
-    fn push(&mut self, field: &str, row: usize) -> Pushed {
-        match self {
-            Builder::Skip | Builder::Failed(_) => {}
-            Builder::Integers(values) => match integer(field) {
-                Some(value) => values.push(value),
-                None => *self = Builder::Failed(row),
-            },
-            Builder::Texts(texts) => texts.push(field),
-            Builder::Numbers(values, missing) => match number(field) {
-                Some(value) if value.is_finite() => values.push(value),
-                _ if is_missing(field) => {
-                    missing.note(row);
-                    values.push(0.0);
-                }
-                Some(_) => return Pushed::NotFinite,
-                None => *self = Builder::Failed(row),
-            },
-            Builder::Categories(categories, missing, first) => {
-                if field.is_empty() {
-                    missing.note(row);
-                } else if !categories.push(field) {
-                    return Pushed::TooMany(*first);
-                }
-            }
-        }
-        Pushed::Fine
-    }
 }
 
 /// The text of a file, unpacked where its name ends in `.gz`.

@@ -1,6 +1,7 @@
 //! The edges: pairs of node numbers and, where there are any, weights.
 //!
-//! Invariant: every pair is in range, inside one graph, and every weight positive, or the row is named.
+//! Invariant: every pair is in range, inside one graph, and every weight positive, or the row is named; left out where the
+//! caller wants that, and counted.
 
 use super::arrays::{self, Sparse};
 use super::column::{Faults, Key, Role, Table, Values, integer, number, shortened};
@@ -20,6 +21,8 @@ use std::path::Path;
 pub(super) struct Edges {
     pub(super) pairs: Vec<(u32, u32)>,
     pub(super) weights: Option<Vec<f32>>,
+    /// What the user should know.
+    pub(super) notes: Vec<String>,
 }
 
 impl Edges {
@@ -73,17 +76,27 @@ fn listed_both_ways(adjacency: &Csr) -> (usize, usize) {
 /// # Errors
 /// An unreadable file or a bad row.
 pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Option<&[u32]>) -> Result<Edges> {
-    let mut rows = Rows { index, graph_of, faults: Faults::new(path), listed: Listed::default() };
+    let mut rows = Rows {
+        index,
+        graph_of,
+        faults: Faults::new(path),
+        listed: Listed::default(),
+        bad: BadRows::default(),
+        drop_bad: options.drop_bad_rows,
+        relation: options.relation.as_ref().map(|(_, value)| value.as_str()),
+        others: 0,
+    };
     match Kind::of(path)? {
         Kind::Text | Kind::Parquet => {
             let sheet = Sheet::open(path)?;
-            let (names, header) = names(&sheet, path, &options.columns, index)?;
+            let (names, header) = names(&sheet, path, options, index)?;
             match sheet {
-                Sheet::Text(text) => rows.stream(text, &names, header, &options.columns)?,
-                Sheet::Parquet(parquet) => {
-                    rows.take(&parquet.read(|name| role(name, &options.columns))?, &options.columns)?
-                }
+                Sheet::Text(text) => rows.stream(text, &names, header, options)?,
+                Sheet::Parquet(parquet) => rows.take(&parquet.read(|name| role(name, options))?, options)?,
             }
+        }
+        Kind::Npy | Kind::Npz if options.relation.is_some() => {
+            return Err(Error::file(path, "has no columns: a relation is picked by a column of a text or Parquet table"));
         }
         Kind::Npy => {
             let bytes = files::read(path)?;
@@ -91,6 +104,8 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
         }
         Kind::Npz => archive(path, &mut rows)?,
     }
+    rows.bad.refuse_weights(&mut rows.faults);
+    let notes = rows.notes(options);
     rows.faults.finish()?;
     let (pairs, weights) = match rows.listed {
         Listed::Plain(edges) => (edges.into_pairs(), None),
@@ -99,7 +114,7 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
             (pairs, Some(weights))
         }
     };
-    Ok(Edges { pairs, weights })
+    Ok(Edges { pairs, weights, notes })
 }
 
 /// Repeats are merged as they come: a small file may hold hundreds of millions of them.
@@ -119,10 +134,90 @@ struct Rows<'a> {
     graph_of: Option<&'a [u32]>,
     faults: Faults,
     listed: Listed,
+    bad: BadRows,
+    /// Whether bad rows are left out.
+    drop_bad: bool,
+    /// The relation that is picked.
+    relation: Option<&'a str>,
+    /// Rows of other relations.
+    others: usize,
+}
+
+/// Rows without a positive weight, and others that were left out.
+#[derive(Default)]
+struct BadRows {
+    /// Where the first ones without weight are, and the first weight.
+    weights: Vec<String>,
+    first: f32,
+    without_weight: usize,
+    dropped: usize,
+}
+
+impl BadRows {
+    /// Rows that are named.
+    const SHOWN: usize = 10;
+
+    fn weight(&mut self, weight: f32, at: &dyn Fn() -> String) {
+        if self.without_weight == 0 {
+            self.first = weight;
+        }
+        if self.weights.len() < Self::SHOWN {
+            self.weights.push(at());
+        }
+        self.without_weight += 1;
+    }
+
+    /// Those that are not left out are a fault.
+    fn refuse_weights(&self, faults: &mut Faults) {
+        if self.without_weight == 0 {
+            return;
+        }
+        faults.add(|| {
+            let first = self.weights.first().map_or("", String::as_str);
+            let others = match self.without_weight - 1 {
+                0 => String::new(),
+                more => {
+                    let dots = if more >= Self::SHOWN { ", ..." } else { "" };
+                    let rest = self.weights.get(1..).unwrap_or(&[]).join(", ");
+                    format!("; {more} more rows have no weight > 0 ({rest}{dots})")
+                }
+            };
+            format!(
+                "{first}: expected a weight > 0, found {}{others}; drop edges without weight, or leave them out (set \
+                 drop_bad_rows = true)",
+                self.first
+            )
+        });
+    }
 }
 
 impl Rows<'_> {
-    fn take(&mut self, table: &Table, columns: &Columns) -> Result<()> {
+    /// What was left out, in words.
+    fn notes(&self, options: &Options) -> Vec<String> {
+        let mut notes = Vec::new();
+        let rows = |count: usize| if count == 1 { "1 row".to_string() } else { format!("{count} rows") };
+        if self.bad.dropped > 0 {
+            notes.push(format!("{} of edges left out because they are wrong", rows(self.bad.dropped)));
+        }
+        if let (Some((column, value)), true) = (&options.relation, self.others > 0) {
+            let (column, value) = (shortened(column), shortened(value));
+            notes.push(format!("{} of edges left out because their `{column}` is not `{value}`", rows(self.others)));
+        }
+        notes
+    }
+
+    /// Whether a row is of the relation that is picked.
+    fn is_picked(&mut self, relation: Option<&str>) -> bool {
+        let picked = match (self.relation, relation) {
+            (Some(wanted), Some(found)) => wanted == found,
+            _ => true,
+        };
+        self.others += usize::from(!picked);
+        picked
+    }
+
+    fn take(&mut self, table: &Table, options: &Options) -> Result<()> {
+        let columns = &options.columns;
         let column = |is: &dyn Fn(&str) -> bool| table.column(is).map(|column| &column.values);
         let (Some(sources), Some(targets)) =
             (column(&|name| columns.is_source(name)), column(&|name| columns.is_target(name)))
@@ -131,10 +226,15 @@ impl Rows<'_> {
         };
         let weights = match column(&|name| columns.is_weight(name)) {
             None => None,
-            Some(Values::Numbers(weights)) => Some(weights),
+            Some(Values::Numbers { values, .. }) => Some(values),
             Some(values) => return Err(no_weight(table, values)),
         };
+        let relation = options.relation.as_ref().and_then(|(name, _)| column(&|other| other == name));
         for row in 0..table.rows {
+            let text = relation.map(|values| values.key(row).whole());
+            if !self.is_picked(text.as_deref()) {
+                continue;
+            }
             let weight = weights.and_then(|weights| weights.get(row)).copied();
             self.edge(sources.key(row), targets.key(row), weight, &|| table.places.of(row));
             if self.faults.is_full() {
@@ -145,7 +245,8 @@ impl Rows<'_> {
     }
 
     /// Rows of a text, none of which is held.
-    fn stream(&mut self, text: Delimited, names: &[String], header: bool, columns: &Columns) -> Result<()> {
+    fn stream(&mut self, text: Delimited, names: &[String], header: bool, options: &Options) -> Result<()> {
+        let columns = &options.columns;
         let place = |is: &dyn Fn(&str) -> bool| names.iter().position(|name| is(name));
         let (Some(source), Some(target)) =
             (place(&|name| columns.is_source(name)), place(&|name| columns.is_target(name)))
@@ -153,19 +254,27 @@ impl Rows<'_> {
             return Err(Error::file(text.path(), "expected columns source and target"));
         };
         let weight = place(&|name| columns.is_weight(name));
+        let relation = options.relation.as_ref().and_then(|(name, _)| place(&|other| other == name));
         let mut lengths = Faults::new(text.path());
         let mut all_numbers = true;
         text.each_row(header, names, &mut lengths, |line, fields, _| {
             let field = |at: usize| fields.get(at).map_or("", |field| &**field);
             let key = |at: usize| integer(field(at)).map_or(Key::Text(field(at)), Key::Integer);
-            let value = weight.map(|at| number(field(at)).filter(|value| value.is_finite()));
+            if !self.is_picked(relation.map(field)) {
+                return Ok(true);
+            }
+            let mut value = weight.map(|at| number(field(at)).filter(|value| value.is_finite()));
+            if value == Some(None) && self.drop_bad {
+                // No weight at all is as bad as none above zero.
+                value = Some(Some(0.0));
+            }
             all_numbers = value != Some(None);
             self.edge(key(source), key(target), value.flatten(), &|| format!("line {line}"));
             Ok(all_numbers && !self.faults.is_full())
         })?;
         if !all_numbers {
             // What kind of words they are takes a look at all of the column.
-            let weights = |name: &str| if columns.is_weight(name) { Role::Measure } else { Role::Skip };
+            let weights = |name: &str| if columns.is_weight(name) { Role::Weight } else { Role::Skip };
             let table = text.read((!header).then(|| names.to_vec()), weights)?;
             let column = table.column(|name| columns.is_weight(name));
             return Err(column.map_or(not_weights(&table.path), |column| no_weight(&table, &column.values)));
@@ -189,7 +298,11 @@ impl Rows<'_> {
 
     fn keep(&mut self, i: u32, j: u32, weight: Option<f32>, at: &dyn Fn() -> String) {
         if let Some(weight) = weight.filter(|weight| !(weight.is_normal() && *weight > 0.0)) {
-            self.faults.add(|| format!("{}: expected a weight > 0, found {weight}; drop edges without weight", at()));
+            match self.drop_bad {
+                true => self.bad.dropped += 1,
+                false => self.bad.weight(weight, at),
+            }
+            return;
         }
         match (&mut self.listed, weight) {
             (Listed::Plain(edges), None) => edges.push(i, j),
@@ -209,6 +322,10 @@ impl Rows<'_> {
         match (index.find(source), index.find(target)) {
             (Some(i), Some(j)) => {
                 let graph = |node: u32| graph_of.and_then(|graph_of| graph_of.get(node as usize));
+                if graph(i) != graph(j) && self.drop_bad {
+                    self.bad.dropped += 1;
+                    return None;
+                }
                 if graph(i) != graph(j) {
                     self.faults.add(|| {
                         format!(
@@ -218,6 +335,10 @@ impl Rows<'_> {
                     });
                 }
                 Some((i, j))
+            }
+            _ if self.drop_bad => {
+                self.bad.dropped += 1;
+                None
             }
             (found, _) => {
                 let unknown = if found.is_none() { source } else { target };
@@ -230,7 +351,7 @@ impl Rows<'_> {
 
 /// What to say of weights that are words.
 fn no_weight(table: &Table, values: &Values) -> Error {
-    let Values::Categories { codes, names } = values else { return not_weights(&table.path) };
+    let Values::Categories { codes, names, .. } = values else { return not_weights(&table.path) };
     let word = |code: &u8| names.get(*code as usize).filter(|name| number(name).is_none());
     let row = codes.iter().position(|code| word(code).is_some()).unwrap_or(0);
     let found = codes.get(row).and_then(word).map_or(String::new(), |word| shortened(word));
@@ -241,17 +362,23 @@ fn not_weights(path: &Path) -> Error {
     Error::file(path, "expected numbers as weights")
 }
 
-fn role(name: &str, columns: &Columns) -> Role {
+fn role(name: &str, options: &Options) -> Role<'static> {
+    let columns = &options.columns;
     match () {
+        () if options.relation.as_ref().is_some_and(|(column, _)| column == name) => Role::Key,
         () if columns.is_source(name) || columns.is_target(name) => Role::Key,
-        () if columns.is_weight(name) => Role::Measure,
+        () if columns.is_weight(name) => Role::Weight,
         () => Role::Skip,
     }
 }
 
 /// Names of the columns, and whether they stand in the first row.
-fn names(sheet: &Sheet, path: &Path, columns: &Columns, index: &Index) -> Result<(Vec<String>, bool)> {
-    let known = |name: &str| columns.is_source(name) || columns.is_target(name) || columns.is_weight(name);
+fn names(sheet: &Sheet, path: &Path, options: &Options, index: &Index) -> Result<(Vec<String>, bool)> {
+    let columns = &options.columns;
+    let relation = options.relation.as_ref().map(|(column, _)| column.as_str());
+    let known = |name: &str| {
+        columns.is_source(name) || columns.is_target(name) || columns.is_weight(name) || relation == Some(name)
+    };
     let names = sheet.names(|first| {
         // Known ids are data, even those that are also words for a column.
         let mut ends = first.iter().take(2);
@@ -275,12 +402,18 @@ fn names(sheet: &Sheet, path: &Path, columns: &Columns, index: &Index) -> Result
     };
     columns.check(path, &names, &[("source", Columns::is_source), ("target", Columns::is_target)])?;
     if let Some(extra) = names.iter().find(|name| !known(name) && !columns.is_ignored(name)) {
+        let name = shortened(extra);
         let message = format!(
-            "column `{}`: expected source, target and perhaps weight{}; drop it, or leave it out (set ignore = NAME)",
-            shortened(extra),
+            "column `{name}`: expected source, target and perhaps weight{}; one relation between nodes is supported, without \
+             features of edges: pick one (set relation = {name}=VALUE), or take all edges alike and leave the column out \
+             (set ignore = {name})",
             suggestion(extra, ["source", "target", "weight"])
         );
         return Err(Error::file(path, message));
+    }
+    if let Some(absent) = relation.filter(|relation| !names.iter().any(|name| name == relation)) {
+        let close = suggestion(absent, names.iter().map(String::as_str));
+        return Err(Error::file(path, format!("expected a column `{}` to pick a relation by{close}", shortened(absent))));
     }
     Ok((names, true))
 }

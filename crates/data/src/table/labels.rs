@@ -69,6 +69,31 @@ fn named(path: &Path, own: Vec<String>, given: Option<&(PathBuf, Vec<String>)>) 
     }
 }
 
+/// Makes a class the second of two, which is the positive one.
+///
+/// # Errors
+/// There are not two classes, or none of that name.
+pub(super) fn put_second(positive: &str, labels: &mut Labels, names: &mut Vec<String>) -> std::result::Result<(), String> {
+    let Labels::Classes { ids, classes: 2 } = labels else {
+        return Err("a positive class is one of two classes; there are not two here".into());
+    };
+    if names.is_empty() {
+        *names = vec!["0".into(), "1".into()];
+    }
+    match names.iter().position(|name| name == positive) {
+        Some(1) => Ok(()),
+        Some(_) => {
+            names.swap(0, 1);
+            ids.iter_mut().filter(|id| **id != UNLABELLED).for_each(|id| *id = 1 - *id);
+            Ok(())
+        }
+        None => {
+            let close = suggestion(positive, names.iter().map(String::as_str));
+            Err(format!("expected the positive class to be {}, found `{positive}`{close}", names.join(" or ")))
+        }
+    }
+}
+
 /// A label as it stands in its cell.
 enum Cell {
     None,

@@ -15,8 +15,11 @@
 //!   (or by the tabs or semicolons the first row has instead; in `.txt` also by spaces). Lines that start with `# ` above
 //!   the table and blank lines are skipped. A first row of names is a header; so is 0, 1, 2, 3, … of four or more.
 //! - **Ids** are the row numbers 0..n-1 of `nodes.*`, or whatever its `id` column holds, each once.
-//! - **Features** are finite numbers; true and false are 1 and 0. A column of words with at most 64 distinct values
-//!   becomes one-hot features `column=value`. Empty cells, NA and nan are refused: fill or drop them.
+//! - **Features** are finite numbers; true and false are 1 and 0, ISO dates (`2026-11-18`, with or without a time) days since
+//!   1970-01-01. A column of words with at most 64 distinct values is a category: features `column=value`, shown as one. A
+//!   column with gaps (empty cells, NA, nan, null) has one more feature, `column is missing`, and its median in the gaps.
+//! - **Kinds** of columns that their cells do not tell stand in `column_kinds.toml`: `zip = "category"`, `since = "date"`,
+//!   `size = ["small", "medium", "large"]` (ordered; `"ordered"` takes the order in which values come), `code = "number"`.
 //! - **Labels** are integers from 0, or words (classes in alphabetical order, or in that of `class_names.txt`). An empty
 //!   cell is no label. Columns `label:<name>` of 0 and 1 are several labels a node.
 //! - **Splits** are `train`, `valid` (`validation`, `val`, `dev`), `test` or empty. Without any the caller draws one.
@@ -30,11 +33,14 @@
 
 mod arrays;
 mod assemble;
+mod builder;
 mod column;
 mod delimited;
 mod edges;
 mod index;
+mod kinds;
 mod labels;
+mod layout;
 mod listing;
 mod nodes;
 mod parquet;
@@ -46,12 +52,15 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use assemble::load;
+pub use assemble::{Loaded, load, load_noted};
+pub use kinds::kind;
 
 use crate::conversion::{self, Common, Converted};
+use harmonia_graph::dataset::{Level, Schema, TableColumn};
 use harmonia_graph::error::{Error, Result, suggestion};
 use harmonia_graph::watch::Watch;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Converts the tables of a directory into a store.
 ///
@@ -59,7 +68,9 @@ use std::path::{Path, PathBuf};
 /// As [`load`], or the store cannot be written; nothing is left behind.
 pub fn convert(input: &Path, target: &Path, common: &Common, tables: &Options, watch: &Watch) -> Result<Converted> {
     let tables = Options { directed: !common.undirected, directory: input.to_path_buf(), ..tables.clone() };
-    conversion::write(load(&common.name, &tables)?, target, common, watch)
+    let Loaded { dataset, notes } = load_noted(&common.name, &tables)?;
+    let converted = conversion::write(dataset, target, common, watch)?;
+    Ok(Converted { notes, ..converted })
 }
 
 /// Where the tables are and how to read them.
@@ -83,6 +94,41 @@ pub struct Options {
     pub directed: bool,
     /// Names of the columns.
     pub columns: Columns,
+    /// What columns are, where their cells do not tell; values of an ordered one, where they are given. Those of
+    /// `column_kinds.toml` come after.
+    pub kinds: Vec<TableColumn>,
+    /// A trained model is to read the data: its columns, by name. Labels may be missing then.
+    pub model: Option<Scoring>,
+    /// A split by a column of dates or numbers.
+    pub split_by: Option<SplitBy>,
+    /// The class that counts as positive: the second of two.
+    pub positive: Option<String>,
+    /// Rows of edges that are wrong are left out and counted.
+    pub drop_bad_rows: bool,
+    /// Only edges with this value (second) in this column (first).
+    pub relation: Option<(String, String)>,
+}
+
+/// What a model asks of data.
+#[derive(Clone, Debug)]
+pub struct Scoring {
+    /// Its columns.
+    pub schema: Arc<Schema>,
+    /// Whether it speaks of nodes or of graphs.
+    pub level: Level,
+    /// What it tells apart.
+    pub class_names: Vec<String>,
+}
+
+/// A split by time, or by any other column with an order.
+#[derive(Clone, Debug)]
+pub struct SplitBy {
+    /// A column of dates or numbers of the nodes; it is no feature.
+    pub column: String,
+    /// The first value of the validation part.
+    pub valid_from: String,
+    /// The first value of the test part.
+    pub test_from: String,
 }
 
 impl Options {

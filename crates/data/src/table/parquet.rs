@@ -4,10 +4,12 @@
 //! Invariant: damage gives an error, even where the decoder itself gives up with a panic.
 
 use super::column::{
-    Categories, Column, Faults, Missing, Places, Role, Table, Texts, Values, not_a_measure, shortened,
+    Categories, Column, ColumnFaults, GAP, Missing, Places, Reading, Role, Table, Texts, Unseen, Values, not_a_measure,
+    shortened,
 };
+use harmonia_graph::dataset::{ColumnKind, days};
 use harmonia_graph::error::{Error, Result};
-use parquet::basic::{ConvertedType, LogicalType, Type};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
@@ -74,16 +76,16 @@ impl Parquet {
     /// Reads the columns.
     ///
     /// # Errors
-    /// Damage, a type that is no key or measure, missing or infinite numbers.
-    pub(super) fn read(self, role: impl Fn(&str) -> Role) -> Result<Table> {
-        let mut columns: Vec<Column> = Vec::new();
+    /// Damage, a type that is no key or measure, infinite numbers.
+    pub(super) fn read<'a>(self, role: impl Fn(&str) -> Role<'a>) -> Result<Table> {
+        let (mut columns, mut faults) = (Vec::new(), ColumnFaults::new(&self.path));
         let mut rows: Option<usize> = None;
         let mut left = self.most;
         for (at, name) in self.names.iter().enumerate() {
             let values = match role(name) {
                 Role::Skip => Values::Skipped,
                 role => {
-                    let cells = self.empty(at)?;
+                    let cells = self.empty(at, role)?;
                     let cells = guarded(&self.path, || self.cells(at, cells, &mut left))?;
                     let length = cells.len();
                     if rows.is_some_and(|rows| rows != length) {
@@ -94,19 +96,21 @@ impl Parquet {
                     rows = Some(length);
                     match role {
                         Role::Key => Parquet::key(cells),
-                        _ => self.measure(name, cells)?,
+                        _ => measure(name, cells, role, &mut faults),
                     }
                 }
             };
             columns.push(Column { name: name.clone(), values });
         }
+        faults.finish()?;
         Ok(Table { path: self.path, rows: rows.unwrap_or(0), columns, places: Places::default() })
     }
 
-    /// An empty column of the right kind.
-    fn empty(&self, at: usize) -> Result<Cells> {
+    /// An empty column of the right kind; a moment is no key.
+    fn empty(&self, at: usize, role: Role<'_>) -> Result<Cells> {
         let description = self.reader.metadata().file_metadata().schema_descr().column(at);
-        kind(&description).ok_or_else(|| {
+        let cells = kind(&description).filter(|cells| role != Role::Key || !matches!(cells, Cells::Days(..)));
+        cells.ok_or_else(|| {
             let name = shortened(description.name());
             let logical = description.logical_type_ref().map(|logical| format!("{logical:?}"));
             // Only the name of the type; its settings say nothing here.
@@ -116,8 +120,9 @@ impl Parquet {
                 (None, ConvertedType::NONE) => description.physical_type().to_string(),
                 (None, converted) => converted.to_string(),
             };
+            let dates = if role == Role::Key { "" } else { "dates, " };
             let message = format!(
-                "column `{name}`: expected integers, floats, yes/no or text, found {type_name}; convert or drop it"
+                "column `{name}`: expected integers, floats, {dates}yes/no or text, found {type_name}; convert or drop it"
             );
             Error::file(&self.path, message)
         })
@@ -129,8 +134,15 @@ impl Parquet {
         for group in 0..self.reader.num_row_groups() {
             let reader = self.reader.get_row_group(group)?.get_column_reader(at)?;
             match (&mut cells, reader) {
-                (Cells::Numbers(to), ColumnReader::BoolColumnReader(from)) => {
+                (Cells::Truths(to), ColumnReader::BoolColumnReader(from)) => {
                     drain(from, &description, left, |value| to.push(value.map(|&yes| f64::from(u8::from(yes)))))?;
+                }
+                (Cells::Days(to, _), ColumnReader::Int32ColumnReader(from)) => {
+                    drain(from, &description, left, |value| to.push(value.map(|&value| f64::from(value))))?;
+                }
+                (Cells::Days(to, in_a_day), ColumnReader::Int64ColumnReader(from)) => {
+                    let in_a_day = *in_a_day;
+                    drain(from, &description, left, |value| to.push(value.map(|&value| value as f64 / in_a_day)))?;
                 }
                 (Cells::Numbers(to), ColumnReader::FloatColumnReader(from)) => {
                     drain(from, &description, left, |value| to.push(value.map(|&value| f64::from(value))))?;
@@ -189,61 +201,140 @@ impl Parquet {
             }
             Cells::Integers(values) => texts(&mut values.into_iter().map(|value| value.map(|value| value.to_string()))),
             // pandas keeps integers with gaps as floats: 1.0 is shown as 1, and is a label again.
-            Cells::Numbers(values) => {
+            Cells::Numbers(values) | Cells::Truths(values) | Cells::Days(values, _) => {
                 let shown = |value: f64| if value.is_nan() { String::new() } else { value.to_string() };
                 texts(&mut values.into_iter().map(|value| value.map(shown)))
             }
             Cells::Texts(values, _) => Values::Texts(values),
         }
     }
+}
 
-    fn measure(&self, name: &str, cells: Cells) -> Result<Values> {
-        let (mut missing, places, mut faults) = (Missing::default(), Places::default(), Faults::new(&self.path));
-        let mut numbers = |cells: &mut dyn Iterator<Item = Option<f64>>| {
-            let mut numbers = Vec::new();
-            for (row, cell) in cells.enumerate() {
-                let value = cell.filter(|value| !value.is_nan());
-                if value.is_none() {
-                    missing.note(row);
+/// A feature or a weight; what is wrong with it goes to `faults`.
+fn measure(name: &str, cells: Cells, role: Role<'_>, faults: &mut ColumnFaults) -> Values {
+    let reading = if let Role::Measure(reading) = role { reading } else { Reading::Guess };
+    let worded = matches!(reading.kind(), Some(ColumnKind::Category | ColumnKind::Ordered));
+    let kind = match &cells {
+        Cells::Truths(_) => ColumnKind::Boolean,
+        Cells::Days(..) => ColumnKind::Date,
+        _ => ColumnKind::Number,
+    };
+    match cells {
+        Cells::Texts(texts, present) => {
+            let dated = reading.kind() == Some(ColumnKind::Date) || (reading == Reading::Guess && are_dates(&texts));
+            let cell = |row: usize| present.get(row).filter(|present| **present).map(|_| texts.get(row));
+            let cells = (0..present.len()).map(cell);
+            match reading.kind() {
+                Some(kind @ (ColumnKind::Number | ColumnKind::Boolean)) => {
+                    let cells = cells.map(|cell| cell.map(|text| super::column::number(text).map_or(f64::INFINITY, f64::from)));
+                    numbers(name, cells, kind, role, faults)
                 }
-                let number = value.unwrap_or(0.0) as f32;
-                if !number.is_finite() && !faults.is_full() {
-                    faults.add(|| {
-                        let cell = value.unwrap_or(0.0);
-                        let name = shortened(name);
-                        format!("row {row}: column `{name}`: expected a finite 32-bit number, found {cell}")
-                    });
+                _ if dated => {
+                    let cells = cells.map(|cell| cell.filter(|text| !text.is_empty()).map(|text| days(text).unwrap_or(f64::INFINITY)));
+                    numbers(name, cells, ColumnKind::Date, role, faults)
                 }
-                numbers.push(number);
+                _ => words(name, cells, reading, faults),
             }
-            Values::Numbers(numbers)
-        };
-        let values = match cells {
-            Cells::Integers(values) => numbers(&mut values.into_iter().map(|value| value.map(|value| value as f64))),
-            Cells::Numbers(values) => numbers(&mut values.into_iter()),
-            Cells::Texts(texts, present) => {
-                let mut categories = Categories::default();
-                for (row, &present) in present.iter().enumerate() {
-                    let text = texts.get(row);
-                    if !present || text.is_empty() {
-                        missing.note(row);
-                    } else if !categories.push(text) {
-                        return Err(not_a_measure(&self.path, name, &places.of(row), text));
-                    }
-                }
-                categories.finish()
-            }
-        };
-        missing.refuse(&self.path, name, &places)?;
-        faults.finish()?;
-        Ok(values)
+        }
+        Cells::Integers(values) if worded => {
+            let texts: Vec<Option<String>> = values.into_iter().map(|value| value.map(|value| value.to_string())).collect();
+            words(name, texts.iter().map(Option::as_deref), reading, faults)
+        }
+        Cells::Truths(values) if worded => {
+            let texts = values.into_iter().map(|value| value.map(|value| if value == 1.0 { "true" } else { "false" }));
+            words(name, texts, reading, faults)
+        }
+        Cells::Numbers(values) if worded => {
+            let texts: Vec<Option<String>> = values.into_iter().map(|value| value.map(|value| value.to_string())).collect();
+            words(name, texts.iter().map(Option::as_deref), reading, faults)
+        }
+        Cells::Integers(values) => {
+            numbers(name, values.into_iter().map(|value| value.map(|value| value as f64)), kind, role, faults)
+        }
+        Cells::Numbers(values) | Cells::Truths(values) | Cells::Days(values, _) => {
+            numbers(name, values.into_iter(), kind, role, faults)
+        }
     }
+}
+
+/// Whether every text that is there is a date.
+fn are_dates(texts: &Texts) -> bool {
+    let mut there = (0..texts.len()).map(|row| texts.get(row)).filter(|text| !text.is_empty()).peekable();
+    there.peek().is_some() && there.all(|text| days(text).is_some())
+}
+
+fn numbers(
+    name: &str,
+    cells: impl Iterator<Item = Option<f64>>,
+    kind: ColumnKind,
+    role: Role<'_>,
+    faults: &mut ColumnFaults,
+) -> Values {
+    let (mut missing, mut values) = (Missing::default(), Vec::new());
+    for (row, cell) in cells.enumerate() {
+        let value = cell.filter(|value| !value.is_nan());
+        if value.is_none() {
+            missing.note(row);
+        }
+        let number = value.map_or(f32::NAN, |value| value as f32);
+        if number.is_infinite() {
+            faults.add(name, || format!("row {row}: expected a finite 32-bit number, found {}", value.unwrap_or(0.0)));
+        }
+        values.push(number);
+    }
+    if role == Role::Weight
+        && let Err(message) = missing.refuse(&Places::default())
+    {
+        faults.add(name, || message);
+    }
+    if missing.count == values.len() && !values.is_empty() && role == Role::Measure(Reading::Guess) {
+        faults.add(name, || "every value is missing; leave the column out".into());
+    }
+    Values::Numbers { values, kind }
+}
+
+fn words<'t>(
+    name: &str,
+    cells: impl Iterator<Item = Option<&'t str>>,
+    reading: Reading<'_>,
+    faults: &mut ColumnFaults,
+) -> Values {
+    if let Some(known) = reading.values() {
+        let mut unseen = Unseen::default();
+        let code = |cell: Option<&str>| {
+            let text = cell.filter(|text| !text.is_empty())?;
+            let code = known.iter().position(|value| value == text);
+            if code.is_none() {
+                unseen.note(text);
+            }
+            code
+        };
+        let codes = cells.map(code).map(|code| code.map_or(GAP, |code| code as u8)).collect();
+        return Values::Categories { codes, names: known.to_vec(), unseen };
+    }
+    let mut categories = Categories::default();
+    for (row, cell) in cells.enumerate() {
+        match cell.filter(|text| !text.is_empty()) {
+            None => categories.push_gap(),
+            Some(text) => {
+                if !categories.push(text) {
+                    faults.add(name, || not_a_measure(&Places::default().of(row), text));
+                    break;
+                }
+            }
+        }
+    }
+    categories.finish(reading == Reading::As(ColumnKind::Ordered))
 }
 
 /// Cells of one column; `None` is missing.
 enum Cells {
     Integers(Vec<Option<i64>>),
     Numbers(Vec<Option<f64>>),
+    /// 1 and 0.
+    Truths(Vec<Option<f64>>),
+    /// Days since 1970-01-01; with how many of the column's units make a day.
+    Days(Vec<Option<f64>>, f64),
     /// With whether each is there.
     Texts(Texts, Vec<bool>),
 }
@@ -252,14 +343,17 @@ impl Cells {
     fn len(&self) -> usize {
         match self {
             Cells::Integers(values) => values.len(),
-            Cells::Numbers(values) => values.len(),
+            Cells::Numbers(values) | Cells::Truths(values) | Cells::Days(values, _) => values.len(),
             Cells::Texts(values, _) => values.len(),
         }
     }
 }
 
-/// An empty column of the right kind; none for dates, decimals and the like, whose numbers mean something else.
+/// An empty column of the right kind; none for decimals, times and the like, whose numbers mean something else.
 fn kind(column: &ColumnDescriptor) -> Option<Cells> {
+    if let Some(in_a_day) = in_a_day(column) {
+        return Some(Cells::Days(Vec::new(), in_a_day));
+    }
     let plain = match (column.logical_type_ref(), column.converted_type()) {
         (Some(LogicalType::String | LogicalType::Enum | LogicalType::Integer { .. } | LogicalType::Unknown), _) => true,
         (Some(_), _) => false,
@@ -276,10 +370,27 @@ fn kind(column: &ColumnDescriptor) -> Option<Cells> {
     };
     match column.physical_type() {
         _ if !plain => None,
-        Type::BOOLEAN | Type::FLOAT | Type::DOUBLE => Some(Cells::Numbers(Vec::new())),
+        Type::BOOLEAN => Some(Cells::Truths(Vec::new())),
+        Type::FLOAT | Type::DOUBLE => Some(Cells::Numbers(Vec::new())),
         Type::INT32 | Type::INT64 => Some(Cells::Integers(Vec::new())),
         Type::BYTE_ARRAY => Some(Cells::Texts(Texts::default(), Vec::new())),
         Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY => None,
+    }
+}
+
+/// Of a column of dates or moments, its units in a day.
+fn in_a_day(column: &ColumnDescriptor) -> Option<f64> {
+    const SECONDS: f64 = 86_400.0;
+    match (column.physical_type(), column.logical_type_ref(), column.converted_type()) {
+        (Type::INT32, Some(LogicalType::Date), _) | (Type::INT32, None, ConvertedType::DATE) => Some(1.0),
+        (Type::INT64, Some(LogicalType::Timestamp(kind)), _) => Some(match kind.unit {
+            TimeUnit::MILLIS => SECONDS * 1e3,
+            TimeUnit::MICROS => SECONDS * 1e6,
+            TimeUnit::NANOS => SECONDS * 1e9,
+        }),
+        (Type::INT64, None, ConvertedType::TIMESTAMP_MILLIS) => Some(SECONDS * 1e3),
+        (Type::INT64, None, ConvertedType::TIMESTAMP_MICROS) => Some(SECONDS * 1e6),
+        _ => None,
     }
 }
 

@@ -78,7 +78,7 @@ impl Sheet {
     ///
     /// # Errors
     /// Anything wrong with a row.
-    pub(super) fn read(self, names: Option<Vec<String>>, role: impl Fn(&str) -> Role) -> Result<Table> {
+    pub(super) fn read<'a>(self, names: Option<Vec<String>>, role: impl Fn(&str) -> Role<'a>) -> Result<Table> {
         match self {
             Sheet::Text(text) => text.read(names, role),
             Sheet::Parquet(parquet) => parquet.read(role),

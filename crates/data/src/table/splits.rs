@@ -1,10 +1,12 @@
 //! Train, validation and test units: words in a column, or three lists of ids.
 
-use super::Columns;
-use super::column::{Faults, Key, Table, is_missing};
+use super::column::{Faults, Key, Table, Values, is_missing, shortened};
 use super::index::Index;
 use super::listing::{self, Listing};
+use super::nodes::Nodes;
 use super::source::Files;
+use super::{Columns, SplitBy};
+use harmonia_graph::dataset::{ColumnKind, Labels, Level, days};
 use harmonia_graph::error::{Error, Result, suggestion};
 use harmonia_graph::graph::Split;
 
@@ -43,6 +45,48 @@ pub(super) fn words(table: &Table, columns: &Columns, units: &[u32]) -> Result<O
     }
     faults.finish()?;
     Ok(Some(split))
+}
+
+/// The split by a column of dates or numbers: what comes before `valid_from` trains, what comes from `test_from` on tests.
+/// Nodes without a value or a label are in no part.
+///
+/// # Errors
+/// No such column, labels of graphs, or limits that are not in order.
+pub(super) fn by_column(by: &SplitBy, nodes: &Nodes, level: Level, labels: &Labels) -> Result<Split> {
+    let refused = |what: String| Err(Error::file(&nodes.path, what));
+    let column = shortened(&by.column);
+    if level == Level::Graph {
+        return refused(format!("to split by `{column}`, labels must be those of nodes; put a split into graphs.*"));
+    }
+    let Some(Values::Numbers { values, kind }) = &nodes.split_by else {
+        return refused(format!("expected a column `{column}` of dates or numbers to split by"));
+    };
+    let limit = |text: &str| match kind {
+        ColumnKind::Date => days(text).map(|days| days as f32),
+        _ => text.parse().ok().filter(|value: &f32| value.is_finite()),
+    };
+    let (Some(valid), Some(test)) = (limit(&by.valid_from), limit(&by.test_from)) else {
+        let what = if *kind == ColumnKind::Date { "dates such as 2026-11-18" } else { "numbers" };
+        return refused(format!("`{column}` holds {what}: expected such limits, found `{}` and `{}`", by.valid_from, by.test_from));
+    };
+    if valid >= test {
+        return refused(format!("expected validation to begin before test, found {} and {}", by.valid_from, by.test_from));
+    }
+    let mut split = Split::default();
+    for (unit, &value) in values.iter().enumerate().filter(|(unit, _)| labels.is_labelled(*unit)) {
+        match value {
+            value if value.is_nan() => {}
+            value if value < valid => split.train.push(unit as u32),
+            value if value < test => split.valid.push(unit as u32),
+            _ => split.test.push(unit as u32),
+        }
+    }
+    for (part, units) in [("train", &split.train), ("validation", &split.valid), ("test", &split.test)] {
+        if units.is_empty() {
+            return refused(format!("split by `{column}`, no labelled node is left for {part}; move the limits"));
+        }
+    }
+    Ok(split)
 }
 
 /// The split in three lists, some of which may be missing; `None` where all are.

@@ -7,6 +7,7 @@ mod design;
 mod features;
 mod labels;
 mod normalise;
+mod schema;
 mod split_rule;
 mod structure;
 mod truth;
@@ -15,6 +16,7 @@ pub use design::{Design, MAX_CONDITION, MAX_CORRELATION};
 pub use features::{Features, SparseRows, Values};
 pub use labels::{Labels, UNLABELLED};
 pub use normalise::{Normalise, Scaling};
+pub use schema::{ColumnKind, Schema, TableColumn, days, median};
 pub use split_rule::SplitRule;
 pub use structure::{Structure, StructureWord};
 pub use truth::{HOPS, INFORMATIVE, Profile, TrueResponse, Truth, sigmoid};
@@ -71,6 +73,8 @@ pub struct Dataset {
     pub own_splits: Vec<Split>,
     /// Names of the columns of X.
     pub feature_names: Vec<String>,
+    /// The columns of the user's table that X (without structural columns) is made of, where they are more than numbers.
+    pub schema: Option<Arc<Schema>>,
     /// Of classes, of the labels of a multi-label task, or of the numbers of a regression.
     pub class_names: Vec<String>,
     /// Names of the nodes; empty where they have none.
@@ -138,6 +142,7 @@ impl Dataset {
             split: own_splits.first().cloned().unwrap_or_default(),
             own_splits,
             feature_names: Vec::new(),
+            schema: None,
             class_names: Vec::new(),
             node_names: Vec::new(),
             node_order: None,

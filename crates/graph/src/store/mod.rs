@@ -23,11 +23,12 @@
 //! What we write is u64 offsets, u32 ids and f32 or f16 values: those are mapped and never read as a whole, so a store of
 //! any size opens at once. Other types are converted in memory.
 //!
-//! `meta.json`: `format` ("harmonia-store"), `version` (1 or 2), `name`, `level` ("node" or "graph"), `classes`, and
+//! `meta.json`: `format` ("harmonia-store"), `version` (1 to 3), `name`, `level` ("node" or "graph"), `classes`, and
 //! optionally `multi_label`, `feature_names`, `class_names`; stores that we write also say how large they are
 //! (`counts`), whether every edge is stored both ways (`symmetric`), how many edges the source listed (`edge_rows`), by
 //! which method nodes were reordered (`node_order`), where they come from (`source`, `generator`) and the SHA-256 of every
-//! file (`checksums`).
+//! file (`checksums`). `columns` (version 3) says which columns of a table the features are, where they are more than numbers:
+//! name, kind, values of a category, median, and whether its last feature says that a value is missing.
 
 mod checked;
 mod lost;
@@ -44,7 +45,7 @@ pub use opened::damage;
 pub use reader::{Store, Verified, is_conversion};
 pub use writer::{ArrayWriter, Description, Stored, Writer};
 
-use crate::dataset::{Dataset, Level};
+use crate::dataset::{Dataset, Level, Schema};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,8 +72,10 @@ const NODE_NAMES: &str = "node_names.txt";
 const NODE_ORDER: &str = "node_order.npy";
 
 const FORMAT: &str = "harmonia-store";
-/// What is written; version 1 had no sparse features and no description beyond its classes.
-const VERSION: u32 = 2;
+/// The newest; version 1 had no sparse features and no description beyond its classes, version 2 no columns of tables.
+const VERSION: u32 = 3;
+/// What is written where there are no columns of tables, so that earlier programs read it.
+const WITHOUT_COLUMNS: u32 = 2;
 
 /// Codes of `splits.npy`.
 const PARTS: [u8; 3] = [1, 2, 3];
@@ -118,6 +121,9 @@ pub struct Meta {
     class_names: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     feature_names: Vec<String>,
+    /// Columns of the table that features were made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Schema>,
 }
 
 /// Sizes of a store, so that a file of another one is noticed.

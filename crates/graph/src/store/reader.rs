@@ -176,6 +176,10 @@ impl Store {
                 return Err(Error::file(&meta, message));
             }
         }
+        if let Some(schema) = self.meta.columns {
+            schema.check(dataset.features.cols).map_err(|error| Error::file(&meta, error.to_string()))?;
+            dataset.schema = Some(schema.into());
+        }
         let path = self.directory.join(NODE_NAMES);
         if path.exists() {
             dataset.node_names = files::read_text(&path)?.lines().map(String::from).collect();

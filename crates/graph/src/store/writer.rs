@@ -3,8 +3,8 @@
 //! Arrays of any size go through [`Writer::stream`], block by block; checksums are taken on the way. What a kill leaves
 //! behind is a hidden directory; the next writer beside it removes it, unless it is locked by one that is still at work.
 
-use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, checked};
-use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, UNLABELLED, Values};
+use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, WITHOUT_COLUMNS, checked};
+use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, Schema, UNLABELLED, Values};
 use crate::error::{Error, Result};
 use crate::files::{self, UnfinishedFolder};
 use crate::graph::{Csr, Split};
@@ -49,6 +49,7 @@ pub struct Description {
     pub regression: bool,
     pub feature_names: Vec<String>,
     pub class_names: Vec<String>,
+    pub columns: Option<Schema>,
     pub edge_rows: Option<u64>,
     pub source: Option<Source>,
     pub generator: Option<serde_json::Value>,
@@ -67,6 +68,7 @@ impl Description {
             regression: dataset.labels.is_values(),
             feature_names: dataset.feature_names.clone(),
             class_names: dataset.class_names.clone(),
+            columns: dataset.schema.as_deref().cloned(),
             counts: Some(Counts {
                 nodes: dataset.graph.nodes(),
                 directed_edges: dataset.graph.directed_edges(),
@@ -292,7 +294,7 @@ impl Writer {
     pub fn finish(self, description: Description) -> Result<()> {
         let meta = Meta {
             format: FORMAT.into(),
-            version: VERSION,
+            version: if description.columns.is_some() { VERSION } else { WITHOUT_COLUMNS },
             name: description.name,
             level: if description.graph_level { Level::Graph } else { Level::Node }.into(),
             classes: description.classes,
@@ -307,6 +309,7 @@ impl Writer {
             checksums: self.checksums,
             class_names: description.class_names,
             feature_names: description.feature_names,
+            columns: description.columns,
         };
         let Writer { temporary: unfinished, target, stop, .. } = self;
         let (temporary, target) = (unfinished.path().to_path_buf(), &target);

@@ -1,6 +1,7 @@
 //! Whole directories in, datasets or messages out.
 
 mod binary;
+mod columns;
 mod damage;
 mod real;
 mod text;
