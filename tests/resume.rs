@@ -288,7 +288,7 @@ fn an_extended_cosine_says_that_it_is_another() {
 #[test]
 fn jobs_side_by_side_give_the_bits_of_one_after_the_other() {
     let scratch = Scratch::new();
-    let several = |more| job(&[&["--epochs", "4", "--seeds", "2", "--folds", "3"], more].concat());
+    let several = |more: &[&'static str]| job(&[&["--epochs", "4", "--seeds", "2", "--folds", "3"], more].concat());
     scratch.train_ok(&several(&["--jobs", "1", "--threads", "1", "--out", "one"]));
     scratch.train_ok(&several(&["--jobs", "2", "--threads", "5", "--out", "two"]));
     scratch.train_ok(&several(&["--jobs", "7", "--threads", "3", "--out", "all"]));

@@ -209,7 +209,8 @@ fn tables(arguments: &Arguments) -> Result<table::Options> {
 
 /// What columns are, by flags.
 fn kinds(arguments: &Arguments) -> Result<Vec<TableColumn>> {
-    let dates = arguments.dates.iter().map(|name| Ok(TableColumn { kind: ColumnKind::Date, ..TableColumn::number(name) }));
+    let dates =
+        arguments.dates.iter().map(|name| Ok(TableColumn { kind: ColumnKind::Date, ..TableColumn::number(name) }));
     let said = arguments.kind.iter().map(|word| {
         let (name, kind) = word.rsplit_once('=').unwrap_or((word, ""));
         let kind = table::kind(kind).map_err(|what| Error::Config(format!("--kind {word}: {what}")))?;

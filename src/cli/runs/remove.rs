@@ -10,7 +10,7 @@ use harmonia_graph::files;
 use harmonia_graph::lock::{self, Lock};
 use harmonia_graph::units::bytes;
 use std::fs;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// What commands write into a run directory, beside directories of seeds and folds.
@@ -141,13 +141,11 @@ fn agreed(runs: &[PathBuf], sizes: &[u64]) -> Result<bool> {
         return Err(Error::Config("there is no terminal to ask on: --yes removes without asking".into()));
     }
     for (path, &size) in runs.iter().zip(sizes) {
-        // At any level of noise: it is what the question is about.
-        eprintln!("{} ({})", voice::plain(&path.display().to_string()), bytes(size));
+        voice::question(format_args!("{} ({})\n", path.display(), bytes(size)));
     }
     let what = if runs.len() == 1 { "this run".to_string() } else { format!("these {} runs", runs.len()) };
-    eprint!("remove {what}? [y/N] ");
+    voice::question(format_args!("remove {what}? [y/N] "));
     let input = Path::new("standard input");
-    std::io::stderr().flush().map_err(Error::io("write to", input))?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(Error::io("read", input))?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))

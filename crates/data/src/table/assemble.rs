@@ -43,7 +43,8 @@ pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
     let mut nodes = nodes::load(&files, options)?;
     let mut notes = std::mem::take(&mut nodes.notes);
     let graphs = Graphs::find(&files, columns, &nodes)?;
-    let mut class_names = files.class_names.as_ref().map(|path| Ok((path.clone(), source::names(path)?))).transpose()?;
+    let mut class_names =
+        files.class_names.as_ref().map(|path| Ok((path.clone(), source::names(path)?))).transpose()?;
     if let Some(model) = options.model.as_ref().filter(|model| !columns.regression && !model.class_names.is_empty()) {
         class_names = Some((PathBuf::from("the model"), model.class_names.clone()));
     }
@@ -71,12 +72,16 @@ pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
     };
     let split = match &options.split_by {
         Some(_) if !split.is_empty() => {
-            return Err(Error::file(&nodes.path, "has a split of its own beside the one to be made; keep one of the two"));
+            return Err(Error::file(
+                &nodes.path,
+                "has a split of its own beside the one to be made; keep one of the two",
+            ));
         }
         Some(by) => splits::by_column(by, &nodes, level, &labels)?,
         // What a model is to read is scored as a whole: labels may be missing anywhere.
         None if options.model.is_some() => {
-            let labelled = |units: Vec<u32>| units.into_iter().filter(|&unit| labels.is_labelled(unit as usize)).collect();
+            let labelled =
+                |units: Vec<u32>| units.into_iter().filter(|&unit| labels.is_labelled(unit as usize)).collect();
             Split { train: labelled(split.train), valid: labelled(split.valid), test: labelled(split.test) }
         }
         None => split,
@@ -338,7 +343,9 @@ fn find_labels(
     }
     if let (Some(model), true) = (&options.model, labelled.is_empty()) {
         let units = match (model.level, graphs) {
-            (Level::Graph, None) => return Err(Error::file(&nodes.path, "expected a column graph: the model predicts graphs")),
+            (Level::Graph, None) => {
+                return Err(Error::file(&nodes.path, "expected a column graph: the model predicts graphs"));
+            }
             (Level::Graph, Some(graphs)) => graphs.index.count(),
             (Level::Node, _) => nodes.index.count(),
         };
@@ -350,11 +357,18 @@ fn find_labels(
             }
             false => Labels::Classes { ids: vec![UNLABELLED; units], classes },
         };
-        let names = if classes == model.class_names.len() || columns.regression { model.class_names.clone() } else { Vec::new() };
+        let names = if classes == model.class_names.len() || columns.regression {
+            model.class_names.clone()
+        } else {
+            Vec::new()
+        };
         return Ok((Named { labels, names, path: nodes.path.clone() }, model.level));
     }
     labelled.pop().ok_or_else(|| {
-        Error::file(&options.directory, "expected a column label in nodes.*, or labels.*, or labels in graphs.*; found none")
+        Error::file(
+            &options.directory,
+            "expected a column label in nodes.*, or labels.*, or labels in graphs.*; found none",
+        )
     })
 }
 
@@ -366,10 +380,7 @@ fn names_of(path: &Option<PathBuf>, own: Vec<String>, count: usize) -> Result<Ve
     }
     let names = source::names(path)?;
     if names.len() != count {
-        return Err(Error::file(
-            path,
-            format!("expected a name for each of the {count} nodes, found {}", names.len()),
-        ));
+        return Err(Error::file(path, format!("expected a name for each of the {count} nodes, found {}", names.len())));
     }
     Ok(names)
 }

@@ -45,7 +45,8 @@ const FINITE: &str = "a finite 32-bit number";
 impl<'a> Builder<'a> {
     /// What a column is tried as first.
     pub(super) fn first(role: Role<'a>) -> Builder<'a> {
-        let numbers = |settled| Builder::Numbers { values: Vec::new(), missing: Missing::default(), truths: 0, settled };
+        let numbers =
+            |settled| Builder::Numbers { values: Vec::new(), missing: Missing::default(), truths: 0, settled };
         match role {
             Role::Skip => Builder::Skip,
             Role::Key => Builder::Integers(Vec::new()),
@@ -72,7 +73,9 @@ impl<'a> Builder<'a> {
     pub(super) fn next(&self, role: Role<'a>) -> Builder<'a> {
         match (self, role) {
             (Builder::Failed { .. }, Role::Key) => Builder::Texts(Texts::default()),
-            (Builder::Failed { date: true, .. }, Role::Measure(_)) => Builder::Dates { values: Vec::new(), settled: false },
+            (Builder::Failed { date: true, .. }, Role::Measure(_)) => {
+                Builder::Dates { values: Vec::new(), settled: false }
+            }
             (Builder::Failed { row, word, .. }, _) => Builder::words((*row, word.clone())),
             _ => Builder::Skip,
         }
@@ -152,7 +155,10 @@ impl<'a> Builder<'a> {
                 let (row, word) = first;
                 if overflow {
                     return Err(match word.is_empty() {
-                        true => format!("has more than {} distinct values, too many for a category", super::column::MOST_CATEGORIES),
+                        true => format!(
+                            "has more than {} distinct values, too many for a category",
+                            super::column::MOST_CATEGORIES
+                        ),
                         false => not_a_measure(&places.of(row), &word),
                     });
                 }

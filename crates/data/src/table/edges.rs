@@ -96,7 +96,10 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
             }
         }
         Kind::Npy | Kind::Npz if options.relation.is_some() => {
-            return Err(Error::file(path, "has no columns: a relation is picked by a column of a text or Parquet table"));
+            return Err(Error::file(
+                path,
+                "has no columns: a relation is picked by a column of a text or Parquet table",
+            ));
         }
         Kind::Npy => {
             let bytes = files::read(path)?;
@@ -413,7 +416,10 @@ fn names(sheet: &Sheet, path: &Path, options: &Options, index: &Index) -> Result
     }
     if let Some(absent) = relation.filter(|relation| !names.iter().any(|name| name == relation)) {
         let close = suggestion(absent, names.iter().map(String::as_str));
-        return Err(Error::file(path, format!("expected a column `{}` to pick a relation by{close}", shortened(absent))));
+        return Err(Error::file(
+            path,
+            format!("expected a column `{}` to pick a relation by{close}", shortened(absent)),
+        ));
     }
     Ok((names, true))
 }

@@ -24,7 +24,11 @@ pub fn kind(word: &str) -> std::result::Result<ColumnKind, String> {
     WORDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind).ok_or_else(|| {
         let known = WORDS.map(|(word, _)| word);
         let close = suggestion(word, known);
-        format!("expected {} or a list of values from low to high, found `{}`{close}", known.join(", "), shortened(word))
+        format!(
+            "expected {} or a list of values from low to high, found `{}`{close}",
+            known.join(", "),
+            shortened(word)
+        )
     })
 }
 

@@ -73,7 +73,11 @@ fn named(path: &Path, own: Vec<String>, given: Option<&(PathBuf, Vec<String>)>) 
 ///
 /// # Errors
 /// There are not two classes, or none of that name.
-pub(super) fn put_second(positive: &str, labels: &mut Labels, names: &mut Vec<String>) -> std::result::Result<(), String> {
+pub(super) fn put_second(
+    positive: &str,
+    labels: &mut Labels,
+    names: &mut Vec<String>,
+) -> std::result::Result<(), String> {
     let Labels::Classes { ids, classes: 2 } = labels else {
         return Err("a positive class is one of two classes; there are not two here".into());
     };

@@ -85,7 +85,10 @@ pub(super) fn known(table: &mut Table, schema: &Schema, extra: &[String]) -> Res
         .filter(|name| !matches!(found(name), Some(Values::Numbers { .. } | Values::Categories { .. })))
         .collect();
     if !absent.is_empty() {
-        return Err(Error::file(&table.path, without(&absent, table.columns.iter().map(|column| column.name.as_str()))));
+        return Err(Error::file(
+            &table.path,
+            without(&absent, table.columns.iter().map(|column| column.name.as_str())),
+        ));
     }
     if !extra.is_empty() {
         notes.push(format!("columns that the model does not read are left aside: {}", some(extra)));
@@ -98,7 +101,9 @@ pub(super) fn known(table: &mut Table, schema: &Schema, extra: &[String]) -> Res
                 if unseen.count > 0 {
                     let word = shortened(&unseen.word);
                     let count = unseen.count;
-                    notes.push(format!("column `{name}`: {count} values that the model has not seen (`{word}`) count as missing"));
+                    notes.push(format!(
+                        "column `{name}`: {count} values that the model has not seen (`{word}`) count as missing"
+                    ));
                 }
                 codes.iter().filter(|&&code| code == GAP).count() - unseen.count
             }
@@ -163,9 +168,7 @@ fn lay(path: &Path, rows: usize, schema: &Schema, cells: &[&Values]) -> Result<F
 fn cell(column: &TableColumn, values: &Values, row: usize, to: &mut [f32]) {
     let value = match values {
         Values::Numbers { values, .. } => values.get(row).copied().filter(|value| !value.is_nan()),
-        Values::Categories { codes, .. } => {
-            codes.get(row).copied().filter(|&code| code != GAP).map(f32::from)
-        }
+        Values::Categories { codes, .. } => codes.get(row).copied().filter(|&code| code != GAP).map(f32::from),
         _ => None,
     };
     let place = match (column.kind, value) {

@@ -82,8 +82,7 @@ impl Part {
     fn read(path: &Path, wanted: &Wanted<'_>) -> Result<Part> {
         let columns = wanted.columns;
         let nothing = Arrays { features: None, labels: None, graph: None, lists: [None, None, None] };
-        let mut part =
-            Part { path: path.to_path_buf(), table: None, named: false, arrays: nothing, extra: Vec::new() };
+        let mut part = Part { path: path.to_path_buf(), table: None, named: false, arrays: nothing, extra: Vec::new() };
         match Kind::of(path)? {
             Kind::Npy => {
                 let bytes = files::read(path)?;
@@ -106,7 +105,9 @@ impl Part {
                 part.table = Some(sheet.read(unnamed, |name| match named || wanted.names.is_some() {
                     true => wanted.role(name),
                     false => Role::Measure(match wanted.model {
-                        Some(schema) => schema.columns.iter().find(|c| c.name == name).map_or(Reading::Guess, Reading::Known),
+                        Some(schema) => {
+                            schema.columns.iter().find(|c| c.name == name).map_or(Reading::Guess, Reading::Known)
+                        }
                         None => Reading::Guess,
                     }),
                 })?);
@@ -140,10 +141,9 @@ impl Wanted<'_> {
                 Err(Error::file(path, format!("expected 1 to {MOST} features, found {width} columns")))
             }
             Some(names) if names.len() == width => Ok(names.clone()),
-            Some(names) => Err(Error::file(
-                path,
-                format!("has {width} columns, but there are {} names of features", names.len()),
-            )),
+            Some(names) => {
+                Err(Error::file(path, format!("has {width} columns, but there are {} names of features", names.len())))
+            }
             None => Ok((0..width).map(|k| format!("feature {k}")).collect()),
         }
     }
@@ -190,8 +190,7 @@ pub(super) fn load(files: &Files, options: &Options) -> Result<Nodes> {
     let Some(first) = files.nodes.as_ref().or(files.features.as_ref()) else {
         return Err(Error::file(&options.directory, "expected nodes.* or features.*"));
     };
-    let said: Vec<TableColumn> =
-        options.kinds.iter().cloned().chain(kinds::read(&options.directory)?).collect();
+    let said: Vec<TableColumn> = options.kinds.iter().cloned().chain(kinds::read(&options.directory)?).collect();
     let wanted = Wanted {
         columns,
         kinds: &said,
@@ -235,9 +234,11 @@ pub(super) fn load(files: &Files, options: &Options) -> Result<Nodes> {
                     let absent: Vec<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
                     layout::without(&absent, std::iter::empty())
                 }
-                None => "expected columns of features beside id, label, split and graph, or a file features.*; a graph \
+                None => {
+                    "expected columns of features beside id, label, split and graph, or a file features.*; a graph \
                          without features of its own can be given a constant column or the degrees"
-                    .to_string(),
+                        .to_string()
+                }
             };
             return Err(Error::file(&part.path, message));
         }

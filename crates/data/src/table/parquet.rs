@@ -226,18 +226,22 @@ fn measure(name: &str, cells: Cells, role: Role<'_>, faults: &mut ColumnFaults) 
             let cells = (0..present.len()).map(cell);
             match reading.kind() {
                 Some(kind @ (ColumnKind::Number | ColumnKind::Boolean)) => {
-                    let cells = cells.map(|cell| cell.map(|text| super::column::number(text).map_or(f64::INFINITY, f64::from)));
+                    let cells =
+                        cells.map(|cell| cell.map(|text| super::column::number(text).map_or(f64::INFINITY, f64::from)));
                     numbers(name, cells, kind, role, faults)
                 }
                 _ if dated => {
-                    let cells = cells.map(|cell| cell.filter(|text| !text.is_empty()).map(|text| days(text).unwrap_or(f64::INFINITY)));
+                    let cells = cells.map(|cell| {
+                        cell.filter(|text| !text.is_empty()).map(|text| days(text).unwrap_or(f64::INFINITY))
+                    });
                     numbers(name, cells, ColumnKind::Date, role, faults)
                 }
                 _ => words(name, cells, reading, faults),
             }
         }
         Cells::Integers(values) if worded => {
-            let texts: Vec<Option<String>> = values.into_iter().map(|value| value.map(|value| value.to_string())).collect();
+            let texts: Vec<Option<String>> =
+                values.into_iter().map(|value| value.map(|value| value.to_string())).collect();
             words(name, texts.iter().map(Option::as_deref), reading, faults)
         }
         Cells::Truths(values) if worded => {
@@ -245,7 +249,8 @@ fn measure(name: &str, cells: Cells, role: Role<'_>, faults: &mut ColumnFaults) 
             words(name, texts, reading, faults)
         }
         Cells::Numbers(values) if worded => {
-            let texts: Vec<Option<String>> = values.into_iter().map(|value| value.map(|value| value.to_string())).collect();
+            let texts: Vec<Option<String>> =
+                values.into_iter().map(|value| value.map(|value| value.to_string())).collect();
             words(name, texts.iter().map(Option::as_deref), reading, faults)
         }
         Cells::Integers(values) => {

@@ -67,10 +67,16 @@ pub(super) fn by_column(by: &SplitBy, nodes: &Nodes, level: Level, labels: &Labe
     };
     let (Some(valid), Some(test)) = (limit(&by.valid_from), limit(&by.test_from)) else {
         let what = if *kind == ColumnKind::Date { "dates such as 2026-11-18" } else { "numbers" };
-        return refused(format!("`{column}` holds {what}: expected such limits, found `{}` and `{}`", by.valid_from, by.test_from));
+        return refused(format!(
+            "`{column}` holds {what}: expected such limits, found `{}` and `{}`",
+            by.valid_from, by.test_from
+        ));
     };
     if valid >= test {
-        return refused(format!("expected validation to begin before test, found {} and {}", by.valid_from, by.test_from));
+        return refused(format!(
+            "expected validation to begin before test, found {} and {}",
+            by.valid_from, by.test_from
+        ));
     }
     let mut split = Split::default();
     for (unit, &value) in values.iter().enumerate().filter(|(unit, _)| labels.is_labelled(*unit)) {

@@ -16,7 +16,16 @@ fn schema() -> Schema {
 #[test]
 fn gaps_categories_dates_and_booleans_become_features() {
     let people = loaded(&[("nodes.csv", PEOPLE), EDGES]);
-    let names = ["age", "age is missing", "colour=blue", "colour=red", "colour is missing", "since", "since is missing", "member"];
+    let names = [
+        "age",
+        "age is missing",
+        "colour=blue",
+        "colour=red",
+        "colour is missing",
+        "since",
+        "since is missing",
+        "member",
+    ];
     assert_eq!(people.feature_names, names);
     let x = people.features.dense();
     assert_eq!(x[..8], [31.0, 0.0, 0.0, 1.0, 0.0, 19753.0, 0.0, 1.0]);
@@ -44,9 +53,15 @@ fn kinds_are_said_in_a_file() {
     let with = |kinds| refused(&[files[0], files[1], ("column_kinds.toml", kinds)]);
     assert!(with("zip = \"categroy\"").contains("did you mean `category`?"));
     assert!(with("zpi = \"category\"").contains("has no feature `zpi`, of which a kind is given; did you mean `zip`?"));
-    assert!(with("size = [\"small\", \"large\"]").contains("column `size`: expected small, large, found `medium` in 1 rows"));
+    assert!(
+        with("size = [\"small\", \"large\"]")
+            .contains("column `size`: expected small, large, found `medium` in 1 rows")
+    );
     assert!(with("zip =").contains("column_kinds.toml: is not valid TOML"));
-    assert!(with("size = \"number\"").contains("column `size`: line 2: expected a number, found `small` (and 2 more cells)"));
+    assert!(
+        with("size = \"number\"")
+            .contains("column `size`: line 2: expected a number, found `small` (and 2 more cells)")
+    );
 }
 
 #[test]
@@ -55,7 +70,9 @@ fn all_columns_with_problems_are_named_at_once() {
     let expected = "nodes.csv: column `a`: line 2: expected a finite 32-bit number, found `inf`; column `b`: line 3: expected \
                     a finite 32-bit number, found `1e99` (and 1 more cell)";
     assert_eq!(message, expected);
-    assert!(refused(&[("nodes.csv", "a,b,label\n1,,0\n2,,1\n"), ("edges.csv", "0,1\n")]).contains("every value is missing"));
+    assert!(
+        refused(&[("nodes.csv", "a,b,label\n1,,0\n2,,1\n"), ("edges.csv", "0,1\n")]).contains("every value is missing")
+    );
 }
 
 fn scored(nodes: &str) -> harmonia_graph::error::Result<Loaded> {
@@ -76,11 +93,15 @@ fn other_data_are_read_by_the_columns_of_a_model() {
     assert_eq!(x[8..], [20.0, 0.0, 1.0, 0.0, 0.0, 19754.0, 1.0, 1.0]);
     assert!(!dataset.labels.is_labelled(0) && dataset.class_names == ["no", "yes"]);
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes[0].contains("left aside: `shoe`") && notes[1].contains("1 values that the model has not seen (`mars`)"));
+    assert!(
+        notes[0].contains("left aside: `shoe`") && notes[1].contains("1 values that the model has not seen (`mars`)")
+    );
     // Labels that are there are those of the model, whatever their order.
     let labelled = scored("age,colour,since,member,label\n1,red,,true,yes\n2,red,,,\n").unwrap();
     assert_eq!(labelled.dataset.labels, Labels::Classes { ids: vec![1, UNLABELLED], classes: 2 });
-    assert!(labelled.notes[0].contains("`member`: 1 missing values, of which the model has seen none: the median, true"));
+    assert!(
+        labelled.notes[0].contains("`member`: 1 missing values, of which the model has seen none: the median, true")
+    );
 
     let message = scored("colour,age\nred,1\nred,2\n").unwrap_err().to_string();
     assert!(message.contains("found no columns `since`, `member` (2 missing)"), "{message}");
@@ -105,7 +126,10 @@ fn a_split_by_time_and_a_positive_class() {
     let dataset = load("own", &with).unwrap();
     assert_eq!(dataset.split, split(&[0], &[1], &[2, 4]));
     assert_eq!(dataset.feature_names, ["x"]);
-    assert_eq!((&dataset.class_names[..], dataset.labels), (&["stay", "churn"].map(String::from)[..], classes(&[1, 0, 1, 1, 0], 2)));
+    assert_eq!(
+        (&dataset.class_names[..], dataset.labels),
+        (&["stay", "churn"].map(String::from)[..], classes(&[1, 0, 1, 1, 0], 2))
+    );
     assert!(refused_with(&files, by("2024-03-01", "2024-02-01")).contains("expected validation to begin before test"));
     assert!(refused_with(&files, by("soon", "later")).contains("expected such limits, found `soon` and `later`"));
     assert!(refused_with(&files, by("2030-01-01", "2031-01-01")).contains("no labelled node is left for validation"));
@@ -117,13 +141,22 @@ fn bad_edges_are_left_out_and_one_relation_is_picked() {
     let nodes = ("nodes.csv", "id,f,label\na,1,0\nb,2,1\nc,3,0\n");
     let edges = "source,target,weight,kind\na,b,1,knows\nb,c,0,knows\na,x,1,knows\nb,c,2,likes\nb,c,,knows\n";
     let message = refused(&[nodes, ("edges.csv", edges)]);
-    assert!(message.contains("one relation between nodes is supported") && message.contains("set relation = kind=VALUE"), "{message}");
+    assert!(
+        message.contains("one relation between nodes is supported") && message.contains("set relation = kind=VALUE"),
+        "{message}"
+    );
     let root = directory(&texts(&[nodes, ("edges.csv", edges)]));
     let relation = Some(("kind".to_string(), "knows".to_string()));
     let Loaded { dataset, notes } =
         load_noted("own", &Options { relation, drop_bad_rows: true, ..options(&root) }).unwrap();
     assert_eq!(neighbours(&dataset, 1), [(0, 1.0)]);
-    assert_eq!(notes, ["3 rows of edges left out because they are wrong", "1 row of edges left out because their `kind` is not `knows`"]);
+    assert_eq!(
+        notes,
+        [
+            "3 rows of edges left out because they are wrong",
+            "1 row of edges left out because their `kind` is not `knows`"
+        ]
+    );
 }
 
 #[test]
