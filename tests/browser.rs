@@ -14,7 +14,7 @@ mod real_runs;
 #[path = "browser/sample.rs"]
 mod sample;
 
-use checks::{BROKEN, OVERFLOW, changes, clean, drawn};
+use checks::{BROKEN, CUT, OVERFLOW, changes, clean, drawn};
 use driver::Browser;
 use harmonia::report;
 use sample::{HOSTILE, everything};
@@ -59,9 +59,12 @@ fn every_section_is_drawn_at_every_width_in_both_colours_without_network() {
         for colours in ["light", "dark"] {
             let feature = json!([{"name": "prefers-color-scheme", "value": colours}]);
             browser.tools("Emulation.setEmulatedMedia", json!({"features": feature}));
-            for width in [320, 768, 1400] {
+            for width in [320, 360, 768, 1400] {
                 browser.width(width);
                 assert_eq!(browser.list(OVERFLOW), Vec::<String>::new(), "{width}");
+                if width <= 360 {
+                    assert_eq!(browser.list(CUT), Vec::<String>::new(), "{width}");
+                }
                 clean(&browser);
             }
             let paper =

@@ -2,9 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+#[path = "cli/intervene.rs"]
+mod intervene;
+#[path = "cli/metrics.rs"]
+mod metrics;
 mod program;
 #[path = "cli/refusals.rs"]
 mod refusals;
+#[path = "cli/runs.rs"]
+mod runs;
 #[path = "cli/voice.rs"]
 mod voice;
 

@@ -189,3 +189,117 @@ fn a_session_killed_before_its_first_seed_can_be_resumed() {
     }
     assert!(!scratch.path("broken/metrics.jsonl").exists(), "the session itself has no epochs");
 }
+
+/// The same job with another number of epochs, at a rate that does not depend on it.
+fn constant<'a>(epochs: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    job(&[&["--epochs", epochs, "--set", "train.schedule=constant"], more].concat())
+}
+
+#[test]
+fn a_run_that_is_extended_equals_one_of_so_many_epochs() {
+    let scratch = Scratch::new();
+    scratch.train_ok(&constant("40", &["--seeds", "2", "--out", "whole"]));
+    scratch.train_ok(&constant("6", &["--seeds", "2", "--out", "longer"]));
+    let summary = bytes(&scratch.path("longer"), "summary.json");
+    // Bad input leaves a complete run as it was.
+    for (arguments, expected) in [
+        (&["--resume", "longer", "--epochs", "5"][..], &["has trained 6 epochs already"][..]),
+        (&["--resume", "longer", "--epochs", "6"], &["has trained 6 epochs already"]),
+        (&["--resume", "longer", "--epochs", "0"], &["train.epochs"]),
+        (&["--resume", "longer/seed-0", "--epochs", "9"], &["one of the runs of", "extend that"]),
+        (&["--resume", "nowhere", "--epochs", "9"], &["nowhere", "not a run directory"]),
+    ] {
+        scratch.refused("harmonia-train", arguments, expected);
+        assert_eq!(bytes(&scratch.path("longer"), "summary.json"), summary, "{arguments:?}");
+    }
+    // Twice, and killed in between.
+    let output = scratch.train(&["--resume", "longer", "--epochs", "8"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("going on from 6 to 8 epochs"), "{said}");
+    assert!(!said.contains("not the same"), "{said}");
+    let mut child = scratch.command("harmonia-train", &["--resume", "longer", "--epochs", "40"]).spawn().unwrap();
+    wait_for_epochs(&scratch.path("longer/seed-0"), 12, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!scratch.path("longer/summary.json").exists());
+    scratch.train_ok(&["--resume", "longer"]);
+    for seed in ["seed-0", "seed-1"] {
+        let [whole, longer] = ["whole", "longer"].map(|run| scratch.path(run).join(seed));
+        assert_same_run(&whole, &longer);
+        assert_eq!(bytes(&whole, "config.toml"), bytes(&longer, "config.toml"));
+        let summary: serde_json::Value = serde_json::from_slice(&bytes(&longer, "summary.json")).unwrap();
+        assert_eq!(summary["epochs"], 40);
+    }
+    assert!(scratch.path("longer/summary.json").exists());
+}
+
+#[test]
+fn a_run_from_a_table_is_extended_to_the_same_bits() {
+    let scratch = Scratch::new();
+    let tabled = |epochs, out| {
+        constant(epochs, &["--set", "engine.table=force", "--set", "engine.table_points=2", "--out", out])
+    };
+    scratch.train_ok(&tabled("20", "whole"));
+    scratch.train_ok(&tabled("1", "longer"));
+    for epochs in ["2", "9", "20"] {
+        scratch.train_ok(&["--resume", "longer", "--epochs", epochs]);
+    }
+    assert_same_run(&scratch.path("whole"), &scratch.path("longer"));
+}
+
+#[test]
+fn a_run_that_patience_has_ended_goes_on_where_it_was() {
+    let scratch = Scratch::new();
+    let learning = ["--set", "train.learning_rate=0.05", "--set", "train.metric=loss"];
+    let patient = |patience, out| constant("60", &[&learning[..], &["--set", patience, "--out", out]].concat());
+    scratch.train_ok(&patient("train.patience=0", "whole"));
+    scratch.train_ok(&patient("train.patience=3", "ended"));
+    let epochs = || {
+        let summary: serde_json::Value =
+            serde_json::from_slice(&bytes(&scratch.path("ended"), "summary.json")).unwrap();
+        (summary["epochs"].as_u64().unwrap(), summary["stopped_early"].as_bool().unwrap())
+    };
+    let (first, stopped) = epochs();
+    assert!(stopped && first < 50, "the job is meant to stop early, not after {first} epochs");
+    let output = scratch.train(&["--resume", "ended", "--epochs", "60"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(&format!("had stopped after epoch {first}")), "{said}");
+    let (second, _) = epochs();
+    assert!(second >= first + 3, "{first} epochs, then {second}");
+    let losses = |run: &str| -> Vec<String> {
+        let lines = String::from_utf8(bytes(&scratch.path(run), "metrics.jsonl")).unwrap();
+        let loss = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["train_loss"].to_string();
+        lines.lines().map(loss).collect()
+    };
+    assert_eq!(losses("ended"), losses("whole")[..second as usize], "every epoch is that of one that never stopped");
+}
+
+#[test]
+fn an_extended_cosine_says_that_it_is_another() {
+    let scratch = Scratch::new();
+    scratch.train_ok(&job(&["--epochs", "2", "--set", "train.schedule=cosine", "--out", "r"]));
+    let output = scratch.train(&["--resume", "r", "--epochs", "4"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("cosine") && said.contains("not the same as 4 epochs"), "{said}");
+    let lines = String::from_utf8(bytes(&scratch.path("r"), "metrics.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 4);
+}
+
+#[test]
+fn jobs_side_by_side_give_the_bits_of_one_after_the_other() {
+    let scratch = Scratch::new();
+    let several = |more: &[&'static str]| job(&[&["--epochs", "4", "--seeds", "2", "--folds", "3"], more].concat());
+    scratch.train_ok(&several(&["--jobs", "1", "--threads", "1", "--out", "one"]));
+    scratch.train_ok(&several(&["--jobs", "2", "--threads", "5", "--out", "two"]));
+    scratch.train_ok(&several(&["--jobs", "7", "--threads", "3", "--out", "all"]));
+    for seed in 0..2 {
+        for fold in 0..3 {
+            let of = |run: &str| scratch.path(run).join(format!("seed-{seed}/fold-{fold}"));
+            assert_same_run(&of("one"), &of("two"));
+            assert_same_run(&of("one"), &of("all"));
+        }
+    }
+    scratch.refused("harmonia-train", &several(&["--jobs", "5000"]), &["run.jobs", "4096"]);
+    scratch.refused("harmonia-train", &several(&["--jobs", "2", "--device", "host"]), &["run.jobs is 2", "one by one"]);
+    scratch.refused("harmonia-train", &several(&["--jobs", "two"]), &["--jobs", "two"]);
+}

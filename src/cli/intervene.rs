@@ -1,5 +1,7 @@
 //! `harmonia intervene`: the same prediction with something changed, exactly.
 
+mod set;
+
 use super::reading::{Decimals, RunArgument, short, table};
 use super::{say, voice};
 use crate::explain::{Case, Edit, Target, ranking};
@@ -16,10 +18,12 @@ Examples:
   harmonia intervene runs/cora-1 --node 42 --mean-node 1372
       with the features of node 1372 replaced by the training mean
   harmonia intervene runs/cora-1 --node 42 --drop-edge 42-1372 --mean-node 87
-      several changes at once; their effects need not add up";
+      several changes at once; their effects need not add up
+  harmonia intervene runs/customers-1 --node C10962 --set age=50 --set C17:income=2000
+      with another age, and another income of node C17, in the units of the data";
 
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("change").args(["drop_edge", "mean_node"]).required(true).multiple(true)))]
+#[command(group(clap::ArgGroup::new("change").args(["drop_edge", "mean_node", "set"]).required(true).multiple(true)))]
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgument,
@@ -35,6 +39,9 @@ pub struct Arguments {
     /// Give a node the mean features of the training nodes. May be repeated
     #[arg(long, value_name = "NODE")]
     mean_node: Vec<String>,
+    /// Give a feature of the target, or of any node, another value, in the units of the data. May be repeated
+    #[arg(long, value_name = "[NODE:]FEATURE=VALUE", allow_hyphen_values = true)]
+    set: Vec<String>,
     /// Class whose logit is looked at [default: the one predicted before the change; of a binary task, class 1]
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     class: Option<String>,
@@ -61,7 +68,9 @@ fn intervene(arguments: &Arguments) -> Result<()> {
         (None, Some(graph)) => Target::Graph(graph),
         (None, None) => return Err(Error::Config("give --node or --graph".into())),
     };
-    let edit = edit(arguments, &run, &names)?;
+    let mut edit = edit(arguments, &run, &names)?;
+    let settings = set::settings(&arguments.set, &run, &names, target)?;
+    settings.iter().for_each(|setting| setting.apply(&mut edit, &run));
     let before = Case::new(&run.model, &run.factors, &run.dataset, target, &Edit::default())?;
     let after = Case::new(&run.model, &run.factors, &run.dataset, target, &edit)?;
     let (old, new) = (before.logits(), after.logits());
@@ -102,6 +111,7 @@ fn intervene(arguments: &Arguments) -> Result<()> {
             "target": id, "level": names.unit(), "class": class,
             "versus": score.versus.map(|versus| names.output(versus)),
             "dropped_edges": arguments.drop_edge, "mean_nodes": arguments.mean_node,
+            "set": settings.iter().map(|setting| setting.as_json(&names)).collect::<Vec<_>>(),
             "before": of(&old), "after": of(&new), "change": change,
             "predicted_before": names.predicted(&old), "predicted_after": names.predicted(&new),
             "contributions": contributions, "rest": rest, "rest_terms": order.len() - top, "residual": residual,
@@ -109,7 +119,8 @@ fn intervene(arguments: &Arguments) -> Result<()> {
         return say(&format!("{object:#}\n"));
     }
     let what = (arguments.drop_edge.iter().map(|edge| format!("without edge {edge}")))
-        .chain(arguments.mean_node.iter().map(|node| format!("node {node} at the training mean")));
+        .chain(arguments.mean_node.iter().map(|node| format!("node {node} at the training mean")))
+        .chain(settings.iter().map(|setting| setting.text(&names)));
     let mut out = format!("{}, {} {id}: {}\n\n", run.dataset.name, names.unit(), what.collect::<Vec<_>>().join(", "));
     let decimals = Decimals::of(order[..top].iter().map(|&k| changes[k]).chain([rest, change]));
     let logits = decimals.or([of(&old), of(&new)]);

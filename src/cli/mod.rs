@@ -20,6 +20,7 @@ mod progress;
 mod reading;
 mod remove_retrain;
 mod report;
+mod runs;
 mod settings;
 mod shapes;
 mod signals;
@@ -81,7 +82,7 @@ enum Command {
     /// Every response as its exact knots
     #[command(after_help = shapes::EXAMPLES)]
     Shapes(shapes::Arguments),
-    /// The same prediction with an edge taken out or a node at the mean, exactly
+    /// The same prediction with an edge taken out, a node at the mean or another value of a feature, exactly
     #[command(after_help = intervene::EXAMPLES)]
     Intervene(intervene::Arguments),
     /// Train anew without the most, the least and any features, and compare
@@ -93,6 +94,9 @@ enum Command {
     /// Everything about a run in one page
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
+    /// What was trained: list it, compare it, remove it
+    #[command(after_help = runs::EXAMPLES)]
+    Runs(runs::Arguments),
     /// Class and probabilities of every node or graph, also of new data, as CSV or JSON lines
     #[command(after_help = predict::EXAMPLES)]
     Predict(predict::Arguments),
@@ -137,6 +141,7 @@ pub fn harmonia() -> ExitCode {
         Command::RemoveRetrain(arguments) => remove_retrain::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Runs(arguments) => runs::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Diagnose(arguments) => diagnose::run(arguments),

@@ -6,7 +6,7 @@ use super::watch::Pace;
 use super::{say, voice};
 use crate::cli::signals;
 use crate::report::{self, Request};
-use crate::runs::{Names, TrainedRun};
+use crate::runs::{Names, TrainedRun, members};
 use clap::Args;
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
@@ -14,7 +14,7 @@ use harmonia_graph::units::thousands;
 use harmonia_graph::watch::{Report, Watch};
 use serde_json::json;
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Nodes from which on a diagnosis takes minutes.
@@ -56,6 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| {
         let out = arguments.out.clone().unwrap_or_else(|| arguments.run.run.join("report.html"));
         let file = OutputFile::new("--out", &out, &["html"])?.beside_json("--out", arguments.json)?;
+        check_complete(&arguments.run.run)?;
         let runs = arguments.run.all()?;
         let units = units(arguments, &runs[0])?;
         let nodes = runs[0].dataset.graph.nodes();
@@ -91,6 +92,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             false => say(&format!("{}\n", out.display())),
         }
     })
+}
+
+/// Refuses a run without a result before its data are read, which may take minutes.
+fn check_complete(run: &Path) -> Result<()> {
+    let all = members(run)?;
+    match all.first().filter(|first| !first.join("summary.json").is_file()) {
+        Some(first) => Err(Error::file(
+            first,
+            format!(
+                "is not complete, so there is no result to report: continue it with harmonia-train --resume {}, or read its best \
+                 epoch so far with harmonia explain",
+                run.display()
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn units(arguments: &Arguments, run: &TrainedRun) -> Result<Vec<usize>> {

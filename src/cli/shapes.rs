@@ -1,26 +1,29 @@
 //! `harmonia shapes`: every response as its exact knots, or where it is smooth as points of it: a table, CSV, JSON or a
 //! picture.
 
+mod svg;
+
 use super::output::OutputFile;
 use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
-use super::xml::escape;
-use super::{say, voice};
+use super::{say, signals, voice};
 use crate::explain::stability::{Band, Compared, bands};
-use crate::explain::{Distribution, Shape, Units};
+use crate::explain::{Distribution, Importance, Shape, Units};
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
 use harmonia_graph::error::Result;
+use harmonia_graph::watch::Watch;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+use svg::About;
 
 pub const EXAMPLES: &str = "\
 Examples:
   harmonia shapes runs/synthetic-1 --feature x19
       the knots of one response
   harmonia shapes runs/synthetic-1 --out shapes.svg
-      all of them as pictures; .csv and .json hold every knot
+      all of them as pictures with axes, by importance; .csv and .json hold every knot
   harmonia shapes runs/synthetic-2 --json
       with several seeds, the band of effects over seeds as well";
 
@@ -81,7 +84,7 @@ fn shapes(arguments: &Arguments) -> Result<()> {
         out.write(&match out.ending() {
             "csv" => csv(&curves),
             "json" => format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())),
-            _ => svg(&run.dataset.name, &curves),
+            _ => picture(run, &curves, &outputs, &centres[0])?,
         })?;
     }
     if let (Some(path), Some(false)) = (&arguments.out, out.as_ref().map(OutputFile::is_stdout)) {
@@ -209,84 +212,39 @@ fn text(dataset: &str, curves: &[Curve], outputs: &[String], runs: usize) -> Str
     out
 }
 
-/// A grid of small pictures: the effect on the first output, centred, over the density of the data.
-fn svg(dataset: &str, curves: &[Curve]) -> String {
-    const COLUMNS: usize = 4;
-    const MOST: usize = 400;
-    let (width, height, gap) = (220.0, 150.0, 16.0);
-    let shown = &curves[..curves.len().min(MOST)];
-    let rows = shown.len().div_ceil(COLUMNS).max(1);
-    let total = [COLUMNS as f64 * (width + gap) + gap, rows as f64 * (height + gap + 18.0) + gap + 28.0];
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"system-ui,sans-serif\" font-size=\"11\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"{gap}\" y=\"22\" font-size=\"15\">{}: effect w (f(x) - mean) on the first output</text>\n",
-        total[0],
-        total[1],
-        escape(dataset)
-    );
-    for (at, curve) in shown.iter().enumerate() {
-        let (left, top) =
-            (gap + (at % COLUMNS) as f64 * (width + gap), 40.0 + (at / COLUMNS) as f64 * (height + gap + 18.0));
-        let [low, high] = curve.distribution.range;
-        let span = if high > low { high - low } else { 1.0 };
-        let weight = curve.weights[0];
-        let effect = |x: f64| weight * (curve.shape.value(x) - curve.centre);
-        let mut points: Vec<[f64; 2]> = vec![[low, effect(low)]];
-        points.extend(curve.shape.knots.iter().filter(|k| k[0] > low && k[0] < high).map(|k| [k[0], effect(k[0])]));
-        points.push([low + span, effect(low + span)]);
-        let band = curve.bands.as_ref().map(|(x, bands)| (x, &bands[0]));
-        let all =
-            points.iter().map(|p| p[1]).chain(band.iter().flat_map(|(_, b)| b.low.iter().chain(&b.high).copied()));
-        let [bottom, ceiling] = all.fold([0.0f64, 0.0f64], |[a, b], y| [a.min(y), b.max(y)]);
-        let range = if ceiling > bottom { ceiling - bottom } else { 1.0 };
-        let px = |x: f64| left + (x - low) / span * width;
-        let py = |y: f64| top + (ceiling - y) / range * (height - 24.0);
-        let list = |points: &mut dyn Iterator<Item = [f64; 2]>| {
-            points.map(|[x, y]| format!("{:.2},{:.2}", px(x), py(y))).collect::<Vec<_>>().join(" ")
-        };
-        let most = curve.distribution.counts.iter().copied().max().unwrap_or(1).max(1) as f64;
-        let bins = curve.distribution.counts.len() as f64;
-        for (bin, &count) in curve.distribution.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // Square roots, so that rare values are seen beside frequent ones.
-            let size = 22.0 * (count as f64 / most).sqrt();
-            let _ = writeln!(
-                out,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{size:.2}\" fill=\"#c8ccd4\"/>",
-                left + width * bin as f64 / bins,
-                top + height - size,
-                width / bins
-            );
-        }
-        if let Some((x, band)) = band {
-            let there = x.iter().zip(&band.low).map(|(&x, &y)| [x, y]);
-            let back = x.iter().zip(&band.high).rev().map(|(&x, &y)| [x, y]);
-            let _ = writeln!(
-                out,
-                "<polygon points=\"{}\" fill=\"#2b6cb0\" opacity=\"0.2\"/>",
-                list(&mut there.chain(back))
-            );
-        }
-        let _ = writeln!(
-            out,
-            "<line x1=\"{left}\" x2=\"{}\" y1=\"{1:.2}\" y2=\"{1:.2}\" stroke=\"#999\" stroke-width=\"0.5\"/>\
-             <polyline points=\"{2}\" fill=\"none\" stroke=\"#2b6cb0\" stroke-width=\"1.6\"/>\
-             <text x=\"{left}\" y=\"{3}\">{4}</text><text x=\"{left}\" y=\"{5}\" fill=\"#555\">{6}</text>\
-             <text x=\"{0}\" y=\"{5}\" fill=\"#555\" text-anchor=\"end\">{7}</text>",
-            left + width,
-            py(0.0),
-            list(&mut points.into_iter()),
-            top - 4.0,
-            escape(&short(&curve.name)) + if curve.shape.exact { "" } else { " (sampled)" },
-            top + height + 11.0,
-            number(low),
-            number(high)
-        );
-    }
-    if shown.len() < curves.len() {
+/// The picture, with importances as `explain --global` has them: on the test units, or where there are none on all.
+fn picture(run: &TrainedRun, curves: &[Curve], outputs: &[String], centres: &[f64]) -> Result<String> {
+    let test = &run.dataset.split.test;
+    let (part, units) = match test.is_empty() {
+        true => ("all", (0..run.dataset.units() as u32).collect()),
+        false => ("the test", test.clone()),
+    };
+    let watch = Watch::new(&|_| (), signals::stop());
+    let measured = Importance::measure(&run.model, &run.factors, &run.dataset, &units, centres, &watch)?;
+    let overall = measured.overall(&run.factors);
+    let by_output = |k: usize| (0..outputs.len()).map(|output| measured.of(&run.factors, k, output)).collect();
+    let importance: Vec<(f64, Vec<f64>)> = curves.iter().map(|curve| (overall[curve.k], by_output(curve.k))).collect();
+    let names = Names::of(run);
+    let about = About {
+        dataset: &run.dataset.name,
+        outputs,
+        importance: &importance,
+        measured: format!("to a {} of {part} {}s", names.quantity(), names.unit()),
+    };
+    let (text, shown, shown_outputs) = svg::svg(curves, &about);
+    if shown < curves.len() {
         let all = curves.len();
-        voice::note(format_args!("the picture shows the first {MOST} of {all} responses; .csv and .json hold all"));
+        voice::note(format_args!(
+            "the picture shows the {shown} most important of {all} responses; .csv and .json hold all"
+        ));
     }
-    out + "</svg>\n"
+    if shown_outputs < outputs.len() {
+        let all = outputs.len();
+        voice::note(format_args!(
+            "the picture shows the first {shown_outputs} of {all} outputs; .json holds all weights"
+        ));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -316,7 +274,10 @@ mod tests {
         assert_eq!(csv(&[sampled]), "feature,x,f,slope_right\nwave,0,1,2\nwave,1,3,-1\nwave,2,2,\n");
         assert!(csv(&[exact]).starts_with("feature,x,f,slope_right\nwave,-inf,,0.5\nwave,0,1,2\n"));
         let both = [curve(true), curve(false)];
-        assert!(svg("set", &both).contains(">wave (sampled)<") && !svg("set", &both[..1]).contains("sampled"));
+        let importance = [(1.0, vec![1.0]), (1.0, vec![1.0])];
+        let about = About { dataset: "set", outputs: &outputs, importance: &importance, measured: String::new() };
+        assert!(svg::svg(&both, &about).0.contains(">wave (sampled)<"));
+        assert!(!svg::svg(&both[..1], &about).0.contains("sampled"));
         assert!(text("set", &both, &outputs, 1).contains("2 responses, 1 of them smooth"));
         assert!(text("set", &both[..1], &outputs, 1).contains("3 knots"));
         assert!(text("set", &both[1..], &outputs, 1).contains("3 points of a smooth curve"));

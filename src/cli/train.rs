@@ -4,19 +4,19 @@ use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
 use super::{dry_run, progress::ProgressBars, say, summary, voice, watch};
 use crate::cli::threads::with_threads;
-use crate::config::{Config, DropoutPlace};
+use crate::config::{Config, DropoutPlace, Schedule};
 use crate::device::{Device, Machine};
 use crate::on_machine;
 use crate::runs::load_dataset;
 use crate::runs::saved_layers;
-use crate::runs::{RunDirectory, create_next};
+use crate::runs::{Extension, Fingerprint, RunDirectory, create_next, run_names};
 use crate::session::Session;
 use crate::settings::{Layers, own, presets};
 use crate::tabulate::{TablePlan, Tables, Tabulation};
 use crate::train::{Prepared, structured};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level, Scaling};
-use harmonia_graph::error::Result;
+use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::units::{bytes, thousands};
 use std::path::{Path, PathBuf};
@@ -27,12 +27,14 @@ Examples:
       the synthetic study, generated in place
   harmonia-train --dataset cora --seeds 5
       Cora's public split, five seeds; fetched once, having asked
-  harmonia-train --dataset mutag --folds 10 --repeats 3
-      tenfold cross-validation, three times
+  harmonia-train --dataset mutag --folds 10 --repeats 3 --jobs 4
+      tenfold cross-validation, three times, four folds at a time
   harmonia-train --set train.dropout=0.1 --set train.dropout_place=hidden --epochs 50
       other settings
   harmonia-train --resume runs/cora-1
       continue an interrupted run
+  harmonia-train --resume runs/cora-1 --epochs 1000
+      go on to 1000 epochs
 
 Exit codes: 0 done, 1 training failed, 2 bad input, 130 interrupted.
 The first Ctrl-C finishes the epoch and saves, the second exits at once.";
@@ -50,7 +52,7 @@ pub struct Arguments {
     /// Times the cross-validation is repeated with folds dealt anew, from --seed upwards
     #[arg(long, value_name = "N", requires = "folds", conflicts_with = "seeds")]
     repeats: Option<u64>,
-    /// Most epochs
+    /// Most epochs; with --resume, the run goes on to so many, also where it was complete or had stopped early
     #[arg(long, value_name = "N")]
     epochs: Option<u64>,
     /// Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:N, or host (the CUDA kernels on the CPU; slow)
@@ -62,13 +64,23 @@ pub struct Arguments {
     /// Fit linear models too, with and without means of neighbours, and show their scores beside ours
     #[arg(long)]
     baselines: bool,
-    /// Run directory to make [default: runs/<dataset>-<number>]
+    /// Seeds and folds trained at a time; they share the threads, and results do not depend on it [default: small ones side by
+    /// side, others one by one]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Log epochs in other forms too: csv (metrics.csv), tensorboard (events.out.tfevents.*); several with commas
+    #[arg(long, value_name = "FORM", value_delimiter = ',')]
+    metrics: Vec<String>,
+    /// What to call the run: harmonia runs list shows it, and its directory is runs/NAME-1, or the next number that is free
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Run directory to make [default: runs/<name or dataset>-<number>]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Continue the run in this directory, with its own settings
+    /// Continue the run in this directory, with its own settings; --epochs N extends it
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
-        "repeats", "epochs", "baselines", "out", "dry_run",
+        "repeats", "baselines", "metrics", "name", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
     /// Show settings, parameters and memory, and stop
@@ -80,9 +92,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let mut config = match &arguments.resume {
-        Some(directory) => saved_layers(directory)?.finish()?,
-        None => config(&arguments, None)?,
+    let (mut config, extension) = match &arguments.resume {
+        Some(directory) => resumed(directory, arguments.epochs)?,
+        None => (config(&arguments, None)?, None),
     };
     if let Some(device) = &arguments.device {
         config.run.device.clone_from(device);
@@ -90,10 +102,14 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if let Some(threads) = arguments.threads {
         config.run.threads = threads;
     }
+    if let Some(jobs) = arguments.jobs {
+        config.run.jobs = jobs;
+        config.check()?;
+    }
     with_threads(config.run.threads, || {
         let (machine, reason) = Machine::chosen(&config.run.device, config.engine)?;
         let remarks = Remarks { is_host: matches!(machine, Machine::Host(_)), why_cpu: reason };
-        on_machine!(&machine, device => run_on(device, &remarks, &arguments, config))
+        on_machine!(&machine, device => run_on(device, &remarks, &arguments, config, extension.as_ref()))
     })?
 }
 
@@ -121,6 +137,7 @@ fn run_on<D: Device<Real = f32>>(
     remarks: &Remarks,
     arguments: &Arguments,
     mut config: Config,
+    extension: Option<&Extension>,
 ) -> Result<()> {
     let stop = catch_interrupts()?;
     let whole = watch::with(&arguments.settings.access.access(), |context| load_dataset(&config.data, context))?;
@@ -141,7 +158,17 @@ fn run_on<D: Device<Real = f32>>(
         return say(&dry_run::text(device, &config, &first, arguments.json)?);
     }
     config.engine.states.check(first.dataset.graph.is_symmetric())?;
-    first.memory(device, &config).check(device)?;
+    if config.run.jobs > 1 && device.copies() {
+        let message =
+            format!("run.jobs is {}, but runs on {} go one by one: set run.jobs = 1", config.run.jobs, device.name());
+        return Err(Error::Config(message));
+    }
+    let at_a_time = config.run.jobs.clamp(1, run_names(&config.run).len());
+    first.memory(device, &config).check_several(device, at_a_time)?;
+    if let Some(extension) = extension {
+        extension.apply(&Fingerprint::of(&whole))?;
+        announce_extension(extension, &config, &first)?;
+    }
     make_paths_absolute(&mut config)?;
     let root = match (&arguments.resume, &arguments.out) {
         (Some(directory), _) => directory.clone(),
@@ -149,7 +176,10 @@ fn run_on<D: Device<Real = f32>>(
             RunDirectory::create(directory, &config)?;
             directory.clone()
         }
-        (None, None) => create_next(&first.dataset.name, &config)?,
+        (None, None) => {
+            let name = if config.run.name.is_empty() { &first.dataset.name } else { &config.run.name };
+            create_next(name, &config)?
+        }
     };
     if arguments.resume.is_some() && root.join("summary.json").exists() {
         voice::line(format_args!("{} is already finished; its result:", root.display()));
@@ -182,10 +212,59 @@ fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config>
     if arguments.baselines {
         layers.value("run.baselines", true, "--baselines")?;
     }
+    if !arguments.metrics.is_empty() {
+        layers.value("run.metrics", arguments.metrics.clone(), "--metrics")?;
+    }
+    if let Some(name) = &arguments.name {
+        if name.trim().is_empty() {
+            return Err(Error::Config("--name is empty: give a word, or leave it out".into()));
+        }
+        layers.value("run.name", name.as_str(), "--name")?;
+    }
     if let Some(epochs) = arguments.epochs {
         layers.value("train.epochs", integer(epochs, "--epochs")?, "--epochs")?;
     }
     layers.finish()
+}
+
+/// Settings of a run that is to go on, and what has to be done to it first where that is to more epochs.
+fn resumed(directory: &Path, epochs: Option<u64>) -> Result<(Config, Option<Extension>)> {
+    let mut config = saved_layers(directory)?.finish()?;
+    let Some(epochs) = epochs else { return Ok((config, None)) };
+    config.train.epochs = usize::try_from(epochs).unwrap_or(usize::MAX);
+    config.check()?;
+    let extension = Extension::new(directory, config.train.epochs)?;
+    Ok((config, Some(extension)))
+}
+
+/// What going on means, and where the result is not that of so many epochs at once.
+fn announce_extension(extension: &Extension, config: &Config, run: &Prepared) -> Result<()> {
+    let (before, epochs) = (extension.before(), config.train.epochs);
+    voice::line(format_args!("going on from {} to {epochs} epochs", extension.done()));
+    for (name, after) in extension.stopped() {
+        voice::note(format_args!(
+            "{name} had stopped after epoch {after} for want of improvement: patience is counted anew from there"
+        ));
+    }
+    if before.train.epochs == epochs || extension.done() == 0 {
+        return Ok(());
+    }
+    if config.train.schedule == Schedule::Cosine {
+        voice::note(format_args!(
+            "train.schedule = cosine: the learning rate depends on the number of epochs, so this is not the same as {epochs} \
+             epochs at once; from here on it is the rate of those"
+        ));
+    }
+    let table_before = Tabulation::choose(before, &run.dataset, &run.layout, run.plan)?;
+    if table_before.plan().is_some() != run.tabulation.plan().is_some() {
+        let [from, to] =
+            if run.tabulation.plan().is_some() { ["walks", "a table of walks"] } else { ["a table of walks", "walks"] };
+        voice::note(format_args!(
+            "{epochs} epochs are trained from {to}, those before from {from}: this is not the same as {epochs} epochs at once \
+             (engine.table)"
+        ));
+    }
+    Ok(())
 }
 
 /// A run may be resumed from another directory.

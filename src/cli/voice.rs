@@ -108,6 +108,11 @@ pub fn error(text: impl Display) {
     anstream::eprintln!("{style}error:{style:#} {}", plain(&text.to_string()));
 }
 
+/// Something that waits for an answer, at any level.
+pub fn question(text: impl Display) {
+    eprint!("{}", plain(&text.to_string()));
+}
+
 /// What to do about it.
 pub fn hint(text: impl Display) {
     eprintln!("hint: {}", plain(&text.to_string()));

@@ -4,6 +4,9 @@ use super::{Config, MOST_TABLE_POINTS, MOST_WALKS, States};
 use harmonia_graph::dataset::SplitRule;
 use harmonia_graph::error::{Error, Result};
 
+/// Characters of the name of a run: it is part of a path and a cell of a table.
+const LONGEST_NAME: usize = 80;
+
 impl Config {
     /// Refuses values no run can have.
     ///
@@ -43,8 +46,19 @@ impl Config {
         if t.epochs == 0 || t.epochs > u32::MAX as usize {
             return bad("train.epochs", &t.epochs, "1 to 4294967295");
         }
+        let name = &self.run.name;
+        if name.chars().count() > LONGEST_NAME || name.chars().any(char::is_control) {
+            return bad("run.name", &format_args!("{name:?}"), "a line of at most 80 characters");
+        }
         if !(1..=1 << 20).contains(&self.run.seeds) {
             return bad("run.seeds", &self.run.seeds, "1 to 1048576");
+        }
+        let forms = &self.run.metrics;
+        if forms.iter().enumerate().any(|(at, form)| forms[..at].contains(form)) {
+            return bad("run.metrics", &"a list with a form twice", "each once");
+        }
+        if self.run.jobs > 4096 {
+            return bad("run.jobs", &self.run.jobs, "at most 4096");
         }
         // TOML has signed integers, and seed, seed + 1, ... must all have a form.
         if self.run.seed > i64::MAX as u64 - self.run.seeds as u64 {

@@ -351,10 +351,22 @@ impl Default for Engine {
     }
 }
 
+/// A form of the log beside `metrics.jsonl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsFile {
+    /// `metrics.csv`: a line per epoch.
+    Csv,
+    /// `events.out.tfevents.*`: for TensorBoard.
+    Tensorboard,
+}
+
 /// Seeds and machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
+    /// What people call it; names the directory where none is given. Empty: like the dataset.
+    pub name: String,
     /// Seed of the first run: below 2^63, with room for all seeds.
     pub seed: u64,
     /// Number of runs, or of repeats of a cross-validation, with seeds seed, seed + 1, ...
@@ -367,6 +379,11 @@ pub struct RunSettings {
     pub threads: usize,
     /// Fit linear models too, with and without means of neighbours, and show their scores.
     pub baselines: bool,
+    /// Seeds and folds trained at a time, which share the threads; 0: small ones side by side, others one by one. Results do not
+    /// depend on it.
+    pub jobs: usize,
+    /// Forms that epochs are logged in beside `metrics.jsonl`: `csv`, `tensorboard`.
+    pub metrics: Vec<MetricsFile>,
     /// Least seconds between two checkpoints; 0: after every epoch. Results do not depend on it.
     pub checkpoint_seconds: f64,
 }
@@ -418,12 +435,15 @@ impl Default for Config {
             },
             engine: Engine::default(),
             run: RunSettings {
+                name: String::new(),
                 seed: 0,
                 seeds: 1,
                 folds: 0,
                 device: "auto".into(),
                 threads: 0,
                 baselines: false,
+                jobs: 0,
+                metrics: Vec::new(),
                 checkpoint_seconds: 10.0,
             },
         }

@@ -7,6 +7,10 @@ use std::fmt::{self, Write};
 /// Relative width below which two bounds are shown as one number.
 const SAME: f64 = 5e-4;
 
+/// How far walks can be told apart is not how far they help: followed as advice it has cost accuracy.
+const NOT_FOR_PREDICTION: &str = "this says how far hop weights can be read, not which T predicts best; validation says that \
+                                  (harmonia tune)";
+
 /// What to keep in mind about a diagnosis.
 pub(super) fn notes(diagnosis: &Diagnosis) -> Vec<String> {
     let mut notes = Vec::new();
@@ -173,15 +177,19 @@ impl Diagnosis {
                 );
                 line(f, "", &text)?;
                 let compared = match (self.hops as u64).cmp(&hops) {
-                    std::cmp::Ordering::Less => ", more than the present one: longer walks still differ",
-                    std::cmp::Ordering::Equal => ", the present one",
+                    std::cmp::Ordering::Less => {
+                        format!("longer ones than those of T = {} are still different", self.hops)
+                    }
+                    std::cmp::Ordering::Equal => format!("those of T = {}", self.hops),
                     std::cmp::Ordering::Greater => {
-                        ", less than the present one: read the last weights together, not one by one"
+                        format!("of T = {}, read the last weights together, not one by one", self.hops)
                     }
                 };
-                line(f, "recommended T", &format!("{}{compared}", thousands(hops)))?;
+                let last = thousands(hops - 1);
+                line(f, "walks differ", &format!("up to {last} steps; {compared}"))?;
+                line(f, "", NOT_FOR_PREDICTION)?;
             }
-            _ => line(f, "recommended T", "none: no finite number of steps is known to be enough")?,
+            _ => line(f, "walks differ", "for ever: no finite number of steps is known from which on they do not")?,
         }
         writeln!(f, "\n{:>4}  {:>26}", "t", "D_t")?;
         for distance in &decay.distances {

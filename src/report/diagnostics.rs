@@ -59,8 +59,9 @@ pub(super) fn diagnostics(diagnosis: &Diagnosis) -> Diagnostics {
             horizon,
             match decay.recommended_hops {
                 Some(hops) => format!(
-                    "From there on one more step changes next to nothing: T = {hops} reaches it. It says what can be told \
-                     apart, not what predicts best."
+                    "Walks differ up to {} steps; from there on one more step changes next to nothing. It says what can be told \
+                     apart, not what predicts best.",
+                    hops - 1
                 ),
                 None => "No finite number of steps is known to be enough at this resolution.".into(),
             },

@@ -71,9 +71,10 @@ const text = (x, y, content, attributes) => s("text", { x, y, ...attributes }, c
 const title = (content) => s("title", {}, content);
 
 function table(caption, head, rows) {
-  const cell = (value, at) => (at === 0 ? h("th", { scope: "row" }, String(value)) : h("td", {}, String(value)));
+  // On a narrow screen a table of many columns becomes a list, where every value has its column's name before it.
+  const cell = (value, at) => (at === 0 ? h("th", { scope: "row" }, String(value)) : h("td", { "data-head": head[at] }, String(value)));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    h("table", {}, h("caption", {}, caption),
+    h("table", { class: head.length > 3 ? "many" : null }, h("caption", {}, caption),
       h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
 }

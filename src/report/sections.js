@@ -485,10 +485,10 @@ function diagnosticsSection() {
     };
   }) : null;
   return section("diagnostics", "How far to trust the walk lengths",
-    how("These figures depend on the graph alone. They tell whether the data can distinguish walk lengths at all, and how long walks are worth having."),
+    how("These figures depend on the graph alone. They tell whether the data can distinguish walk lengths at all, and up to where walks still differ."),
     h("ul", { class: "findings" }, findings.map((finding) => h("li", { class: finding.level },
       h("h3", {}, h("span", { class: "mark" }, finding.level === "warn" ? "take care" : "fine"), finding.title), h("p", { class: "value" }, finding.value), h("p", {}, finding.reading)))),
-    recommended === null ? null : h("p", {}, `Recommended: walk lengths 0 to ${recommended - 1} (model.hops = ${recommended}).`),
+    recommended === null ? null : h("p", {}, `Walks differ up to ${recommended - 1} steps at this resolution. That says how far hop weights can be read, not how many walk lengths predict best: validation says that.`),
     drawn?.frame);
 }
 

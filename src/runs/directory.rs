@@ -2,15 +2,15 @@
 //!
 //! One process at a time writes it, the one that holds its lock; readers need none.
 //!
-//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch),
+//! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch; in other forms too where `run.metrics` asks for them),
 //! `best.safetensors` (parameters of the best epoch), `last.safetensors` (everything needed to go on), and written at the
 //! end: `centres.npy` (mean response of each feature; `centres.json` says of which model), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
 //! files say about later epochs is cut off.
 
-use super::Fingerprint;
+use super::{Fingerprint, metrics};
 use crate::architecture::Layout;
-use crate::config::Config;
+use crate::config::{Config, MetricsFile};
 use crate::model::{Checkpoint, FittedModel, ModelDescription};
 use crate::settings::to_toml;
 use crate::train::EpochRecord;
@@ -79,6 +79,8 @@ impl ModelMetadata {
 pub struct RunDirectory {
     path: PathBuf,
     metrics: File,
+    /// The same log in other forms.
+    copies: Vec<Box<dyn metrics::LogCopy>>,
     _lock: Lock,
 }
 
@@ -115,7 +117,7 @@ impl RunDirectory {
     pub fn open(path: &Path) -> Result<RunDirectory> {
         let lock = lock::claim(path)?;
         files::remove_unfinished(path);
-        Ok(RunDirectory { path: path.to_path_buf(), metrics: open_log(path)?, _lock: lock })
+        Ok(RunDirectory { path: path.to_path_buf(), metrics: open_log(path)?, copies: Vec::new(), _lock: lock })
     }
 
     /// Ties the run to the data it is trained on, and refuses any other.
@@ -123,18 +125,9 @@ impl RunDirectory {
     /// # Errors
     /// It was begun with other data, or the disk is full or not writable.
     pub fn bind(&self, data: &Fingerprint) -> Result<()> {
-        let Some(known) = Fingerprint::read(&self.path)? else { return data.write(&self.path) };
-        match known.differences(data) {
-            changed if changed.is_empty() => Ok(()),
-            changed => Err(Error::file(
-                &self.path,
-                format!(
-                    "was begun with other data: {} of {} changed since; a run goes on with the data it began with, so put \
-                     these back or train anew",
-                    changed.join(", "),
-                    data.dataset
-                ),
-            )),
+        match Fingerprint::read(&self.path)? {
+            Some(_) => check_data(&self.path, data),
+            None => data.write(&self.path),
         }
     }
 
@@ -208,7 +201,19 @@ impl RunDirectory {
         let path = self.path.join("metrics.jsonl");
         let mut line = serde_json::to_string(record).map_err(|error| Error::file(&path, error.to_string()))?;
         line.push('\n');
-        self.metrics.write_all(line.as_bytes()).map_err(Error::io("write", &path))
+        self.metrics.write_all(line.as_bytes()).map_err(Error::io("write", &path))?;
+        self.copies.iter_mut().try_for_each(|copy| copy.add(record))
+    }
+
+    /// Keeps the log in these forms too, with what is in it already.
+    ///
+    /// # Errors
+    /// The disk is full or not writable.
+    pub fn copy_metrics(&mut self, forms: &[MetricsFile]) -> Result<()> {
+        let history = self.history()?;
+        let copies = forms.iter().map(|&form| metrics::begin(form, &self.path, &history));
+        self.copies = copies.collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Writes a whole file of the directory.
@@ -238,6 +243,26 @@ impl RunDirectory {
         files::write_atomic(&path, text.as_bytes())?;
         self.metrics = open_log(&self.path)?;
         Ok(())
+    }
+}
+
+/// Refuses data that a run was not begun with.
+///
+/// # Errors
+/// They are others.
+pub(super) fn check_data(path: &Path, data: &Fingerprint) -> Result<()> {
+    let Some(known) = Fingerprint::read(path)? else { return Ok(()) };
+    match known.differences(data) {
+        changed if changed.is_empty() => Ok(()),
+        changed => Err(Error::file(
+            path,
+            format!(
+                "was begun with other data: {} of {} changed since; a run goes on with the data it began with, so put these \
+                 back or train anew",
+                changed.join(", "),
+                data.dataset
+            ),
+        )),
     }
 }
 

@@ -5,7 +5,7 @@ mod one_run;
 
 use crate::config::Config;
 use crate::device::Device;
-use crate::runs::{Fingerprint, Outcome, RunSummary};
+use crate::runs::{Fingerprint, Outcome, RunSummary, run_directory, run_names};
 use crate::tabulate::Tables;
 use crate::train::{EpochRecord, Prepared, RunName, structured};
 use harmonia_graph::dataset::{Dataset, Scaling};
@@ -14,7 +14,7 @@ use harmonia_graph::stop::Stop;
 use harmonia_graph::watch::Watch;
 use harmonia_graph::{files, lock};
 use one_run::{RunPlace, finished};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -77,7 +77,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
         let names = self.names();
-        let workers = self.side_by_side(&first, names.len());
+        let (workers, threads) = self.side_by_side(&first, names.len());
         // A single run locks its own directory, which is the root.
         let _lock = match root.filter(|_| names.len() > 1) {
             Some(root) => {
@@ -101,7 +101,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         };
         let runs = match workers {
             1 => self.one_by_one(&all)?,
-            workers => self.in_parallel(&all, workers)?,
+            workers => self.in_parallel(&all, workers, threads)?,
         };
         let outcome = Outcome {
             dataset: dataset.name.clone(),
@@ -132,9 +132,14 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Watch::new(&|_| (), self.stop.clone())
     }
 
-    /// How many runs to train at once.
-    fn side_by_side(&self, first: &Prepared, runs: usize) -> usize {
-        if is_small(self.device, first, self.config) { rayon::current_num_threads().min(runs) } else { 1 }
+    /// How many runs to train at once, and the threads of all together.
+    fn side_by_side(&self, first: &Prepared, runs: usize) -> (usize, usize) {
+        let threads = rayon::current_num_threads();
+        match self.config.run.jobs {
+            0 if is_small(self.device, first, self.config) => (threads.min(runs), threads.min(runs)),
+            0 => (1, threads),
+            jobs => (jobs.min(runs), threads),
+        }
     }
 
     fn one_by_one(&self, all: &Runs<'_>) -> Result<Vec<RunSummary>> {
@@ -148,7 +153,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         Ok(runs)
     }
 
-    fn in_parallel(&self, all: &Runs<'_>, workers: usize) -> Result<Vec<RunSummary>> {
+    fn in_parallel(&self, all: &Runs<'_>, workers: usize, threads: usize) -> Result<Vec<RunSummary>> {
         let halted = || all.abort.load(Ordering::Relaxed) || self.stop.asked();
         let work = |at: usize| {
             let run = self.run_named(all, all.names[at]);
@@ -156,7 +161,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             all.abort.fetch_or(run.is_err(), Ordering::Relaxed);
             run
         };
-        let mut done = side_by_side(workers, all.names.len(), &halted, &work)?;
+        let mut done = side_by_side(workers, threads, all.names.len(), &halted, &work)?;
         // What went wrong says more than that others were stopped for it.
         if let Some(at) = done.iter().position(|(_, run)| !matches!(run, Ok(_) | Err(Error::Interrupted { .. }))) {
             done.swap(0, at);
@@ -167,7 +172,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
 
     /// One run of the session: kept where it is complete, else trained.
     fn run_named(&self, all: &Runs<'_>, name: RunName) -> Result<RunSummary> {
-        let path = all.root.map(|root| self.directory(root, name));
+        let path = all.root.map(|root| run_directory(root, &self.config.run, name));
         if let (Some(path), Some(summary)) = (&path, path.as_deref().map(finished).transpose()?.flatten()) {
             // A kill at the very end leaves a lock.
             files::remove_unfinished(path);
@@ -192,12 +197,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
 
     /// Every run of the session, in order.
     pub fn names(&self) -> Vec<RunName> {
-        let run = &self.config.run;
-        let folds = |seed| {
-            let folds = (0..run.folds).map(Some).chain((run.folds == 0).then_some(None));
-            folds.map(move |fold| RunName { seed, fold })
-        };
-        (run.seed..).take(run.seeds).flat_map(folds).collect()
+        run_names(&self.config.run)
     }
 
     /// Trains once, on a dataset whose split is settled, and returns the summary and the best parameters as training has
@@ -220,12 +220,6 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let place = RunPlace { path, data: None, device_name, abort, tables: &tables };
         self.train(&run, place, &Mutex::new(observer))
     }
-
-    fn directory(&self, root: &Path, name: RunName) -> PathBuf {
-        let seed = (self.config.run.seeds > 1).then(|| format!("seed-{}", name.seed));
-        let fold = name.fold.map(|fold| format!("fold-{fold}"));
-        root.join([seed, fold].into_iter().flatten().collect::<PathBuf>())
-    }
 }
 
 /// Whether a run leaves most threads waiting and does not suffer from a neighbour: as results do not depend on threads,
@@ -234,20 +228,22 @@ pub fn is_small<D: Device<Real = f32>>(device: &D, run: &Prepared, config: &Conf
     !device.copies() && run.memory(device, config).device_bytes() <= SMALL_RUN
 }
 
-/// Does jobs 0, 1, ...: every worker has one thread and takes the next job when it is done with one, until all are done
-/// or `halted`. What came of those that were begun, in their order.
+/// Does jobs 0, 1, ...: every worker has its share of the threads, at least one, and takes the next job when it is done with
+/// one, until all are done or `halted`. What came of those that were begun, in their order.
 ///
 /// # Errors
 /// A thread cannot be started.
 pub fn side_by_side<R: Send>(
     workers: usize,
+    threads: usize,
     jobs: usize,
     halted: &(dyn Fn() -> bool + Sync),
     work: &(dyn Fn(usize) -> Result<R> + Sync),
 ) -> Result<Vec<(usize, Result<R>)>> {
     let next = AtomicUsize::new(0);
-    let worker = || -> Result<Vec<(usize, Result<R>)>> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let share = |at: usize| (threads / workers + usize::from(at < threads % workers)).max(1);
+    let worker = |at: usize| -> Result<Vec<(usize, Result<R>)>> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(share(at)).build();
         let pool = pool.map_err(|error| Error::Config(format!("cannot start a thread: {error}")))?;
         let mut done = Vec::new();
         loop {
@@ -258,8 +254,9 @@ pub fn side_by_side<R: Send>(
             done.push((at, pool.install(|| work(at))));
         }
     };
+    let worker = &worker;
     let done = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..workers).map(|at| scope.spawn(move || worker(at))).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -296,4 +293,28 @@ fn stopped(error: Error, root: Option<&Path>) -> Error {
 
 fn interrupted(path: Option<&Path>) -> Error {
     Error::Interrupted { run: path.unwrap_or(Path::new(".")).to_path_buf() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_jobs_at_a_time_share_the_threads() {
+        let (under_way, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = |at: usize| {
+            most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            under_way.fetch_sub(1, Ordering::SeqCst);
+            Ok((at, rayon::current_num_threads()))
+        };
+        let done = side_by_side(2, 5, 6, &|| false, &work).unwrap();
+        let (numbers, threads): (Vec<usize>, Vec<usize>) = done.into_iter().map(|(_, made)| made.unwrap()).unzip();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+        assert!(threads.contains(&2) && threads.contains(&3), "{threads:?}");
+        assert_eq!(most.into_inner(), 2);
+        // More jobs than threads: one each.
+        let alone = side_by_side(3, 2, 3, &|| false, &|_| Ok(rayon::current_num_threads())).unwrap();
+        assert!(alone.into_iter().all(|(_, threads)| threads.unwrap() == 1));
+    }
 }

@@ -86,17 +86,18 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let elapsed = || spent + start.elapsed().as_secs_f64();
         let mut saved = Instant::now();
         while !trainer.finished() {
-            let mut record = trainer.epoch()?;
-            record.seconds = elapsed();
-            tell().epoch(run.name, &record);
-            let asked = self.stop.asked() || place.abort.load(Ordering::Relaxed);
-            let stop = asked && !trainer.finished();
-            if !stop {
+            // Before an epoch, not after one: a run that is resumed or extended from a checkpoint between the two looks too.
+            if trainer.progress().epoch > 0 {
                 let looked = honesty::look(trainer, run, self.config, place.tables, &self.watch());
                 if let Some(note) = looked.map_err(|error| stopped(error, place.path))? {
                     tell().note(run.name, &note);
                 }
             }
+            let mut record = trainer.epoch()?;
+            record.seconds = elapsed();
+            tell().epoch(run.name, &record);
+            let asked = self.stop.asked() || place.abort.load(Ordering::Relaxed);
+            let stop = asked && !trainer.finished();
             if let Some(directory) = &mut directory {
                 directory.log(&record)?;
                 let due = saved.elapsed().as_secs_f64() >= self.config.run.checkpoint_seconds;
@@ -250,6 +251,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let mut directory = RunDirectory::open(path)?;
         data.map_or(Ok(()), |data| directory.bind(data))?;
         let restored = directory.restore(layout)?;
+        directory.copy_metrics(&self.config.run.metrics)?;
         Ok((directory, restored))
     }
 }

@@ -1,4 +1,4 @@
-//! What one configuration has that another has not.
+//! What one configuration has that another has not, and all of one as a flat list.
 
 use crate::config::Config;
 use harmonia_graph::error::{Error, Result};
@@ -28,6 +28,22 @@ pub fn differences(config: &Config, from: &Config) -> Result<String> {
         }
     }
     toml::to_string(&differing).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))
+}
+
+/// Every setting as (section.key, value), values as TOML has them; the same keys in the same order of any configuration.
+///
+/// # Errors
+/// Never in practice: every setting has a TOML form.
+pub fn flattened(config: &Config) -> Result<Vec<(String, String)>> {
+    let table =
+        Table::try_from(config).map_err(|error| Error::Config(format!("cannot write the configuration: {error}")))?;
+    let settings = table.into_iter().flat_map(|(section, value)| match value {
+        Value::Table(keys) => {
+            keys.into_iter().map(|(key, value)| (format!("{section}.{key}"), value.to_string())).collect()
+        }
+        value => vec![(section, value.to_string())],
+    });
+    Ok(settings.collect())
 }
 
 #[cfg(test)]

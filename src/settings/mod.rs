@@ -7,5 +7,5 @@ mod layers;
 pub mod own;
 pub mod presets;
 
-pub use difference::differences;
+pub use difference::{differences, flattened};
 pub use layers::{Layers, to_toml};

@@ -26,6 +26,9 @@ pub struct Stopping {
     best_loss: f64,
     /// First epoch after the starting plateau.
     pub learned_at: Option<usize>,
+    /// Epoch that patience is counted from at the earliest: where it had ended a run that was then extended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counted_from: Option<usize>,
 }
 
 /// What an epoch means for the run.
@@ -39,11 +42,16 @@ pub struct Decision {
 
 impl Default for Stopping {
     fn default() -> Self {
-        Stopping { best_epoch: None, best_score: f64::MIN, best_loss: f64::MAX, learned_at: None }
+        Stopping { best_epoch: None, best_score: f64::MIN, best_loss: f64::MAX, learned_at: None, counted_from: None }
     }
 }
 
 impl Stopping {
+    /// Counts patience anew after so many epochs.
+    pub fn count_from(&mut self, epochs: usize) {
+        self.counted_from = epochs.checked_sub(1);
+    }
+
     /// Takes note of an epoch. Without validation units the last epoch is always the best.
     pub fn update(&mut self, epoch: usize, train_loss: f64, valid: &Scores, patience: usize, goal: &Goal) -> Decision {
         let Some(loss) = valid.get(goal.loss.name) else {
@@ -58,7 +66,8 @@ impl Stopping {
         if best {
             (self.best_epoch, self.best_score, self.best_loss) = (Some(epoch), score, loss);
         }
-        let since = self.learned_at.max(self.best_epoch).map_or(0, |start| epoch - start.min(epoch));
+        let since =
+            self.learned_at.max(self.best_epoch).max(self.counted_from).map_or(0, |start| epoch - start.min(epoch));
         Decision { best, stop: patience > 0 && self.learned_at.is_some() && since >= patience }
     }
 }
@@ -141,6 +150,19 @@ mod tests {
         epochs.extend(vec![(1.0, 0.5, 1.2); 50]);
         assert_eq!(run(&epochs, 10), (Some(0), 10));
         assert_eq!(run(&epochs, 0), (Some(0), 51));
+    }
+
+    #[test]
+    fn patience_that_is_counted_anew_ends_a_run_that_much_later() {
+        let mut stopping = Stopping::default();
+        let mut after = |stopping: &mut Stopping, epoch: usize| {
+            let accuracy = if epoch == 0 { 0.6 } else { 0.5 };
+            stopping.update(epoch, 1.0, &scores(accuracy, 1.2), 10, &goal()).stop
+        };
+        assert_eq!((0..50).find(|&epoch| after(&mut stopping, epoch)), Some(10));
+        stopping.count_from(11);
+        assert_eq!((11..50).find(|&epoch| after(&mut stopping, epoch)), Some(20));
+        assert_eq!(stopping.best_epoch, Some(0));
     }
 
     #[test]

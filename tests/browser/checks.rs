@@ -46,6 +46,20 @@ pub const OVERFLOW: &str = "const wide = document.documentElement.clientWidth;
     return document.documentElement.scrollWidth <= wide ? [] : [...document.querySelectorAll('body *')]
         .filter((element) => element.getBoundingClientRect().right > wide + 1).map((element) => element.outerHTML.slice(0, 100))";
 
+/// Tables that have to be pushed aside to be read, those behind a click too; by their caption.
+pub const CUT: &str = "const folded = [...document.querySelectorAll('details:not([open])')];
+    folded.forEach((details) => { details.open = true; });
+    const tables = [...document.querySelectorAll('table')];
+    const wide = document.documentElement.clientWidth;
+    const cut = tables.filter((table) => table.offsetParent !== null).filter((table) => {
+        const frame = table.closest('.scroll');
+        const cells = [...table.querySelectorAll('tbody th, tbody td')];
+        return frame.scrollWidth > frame.clientWidth + 1 || cells.some((cell) => cell.getBoundingClientRect().right > wide + 1);
+    }).map((table) => table.caption.textContent);
+    const seen = tables.filter((table) => table.offsetParent !== null).length;
+    folded.forEach((details) => { details.open = false; });
+    return seen < 8 ? [`only ${seen} tables are seen`] : cut";
+
 /// The picture of that name, as it is in the page.
 pub fn drawn(browser: &Browser, figure: &str) -> String {
     let script = format!("return document.querySelector('[data-figure=\"{figure}\"] .drawing > svg').outerHTML");

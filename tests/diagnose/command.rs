@@ -32,7 +32,12 @@ fn the_command_prints_every_key_and_says_what_it_means() {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
     let lazy = scratch.harmonia_ok(&["diagnose", "ring", "--set", "walk.lazy=true", "--hops", "2"]);
-    assert!(lazy.contains("recommended T") && !lazy.contains("alternating"), "{lazy}");
+    assert!(lazy.contains("walks differ") && !lazy.contains("alternating"), "{lazy}");
+    // How far walks can be told apart is no advice on how many to train with.
+    assert!(lazy.contains("not which T predicts best"), "{lazy}");
+    for text in [&text, &lazy] {
+        assert!(!text.contains("recommend") && !text.contains("model.hops"), "{text}");
+    }
 }
 
 #[test]

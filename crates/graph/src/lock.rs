@@ -98,6 +98,12 @@ pub fn if_free(path: &Path) -> Option<Lock> {
     free.then(|| Lock { path: path.to_path_buf(), folders: 0, _file: file })
 }
 
+/// Whether somebody writes a directory. Nothing is changed in it.
+pub fn is_held(directory: &Path) -> bool {
+    let Ok(file) = File::open(directory.join(files::LOCK)) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Best effort: an empty file left behind is harmless. Folders go too where nothing else is in them.
@@ -118,7 +124,9 @@ mod tests {
         let lock = claim(home.path()).unwrap();
         let message = claim(home.path()).unwrap_err().to_string();
         assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+        assert!(is_held(home.path()));
         drop(lock);
+        assert!(!is_held(home.path()));
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
         // What a kill leaves is nobody's.
         std::fs::write(home.path().join(files::LOCK), "process 1 on elsewhere").unwrap();

@@ -71,6 +71,14 @@ impl MemoryPlan {
     /// # Errors
     /// The device has memory of its own, and too little of it is free or allowed; or the limit leaves too little.
     pub fn check<D: Device>(&self, device: &D) -> Result<()> {
+        self.check_several(device, 1)
+    }
+
+    /// The same for several such runs at a time.
+    ///
+    /// # Errors
+    /// As [`MemoryPlan::check`].
+    pub fn check_several<D: Device>(&self, device: &D, runs: usize) -> Result<()> {
         let free = device.free_bytes()?;
         let planned = self.device_bytes();
         if let Some(allowed) = self.allowed
@@ -78,7 +86,7 @@ impl MemoryPlan {
         {
             return Err(self.too_small(device, free, allowed));
         }
-        if free.is_some() { Ok(()) } else { self.check_limit() }
+        if free.is_some() { Ok(()) } else { self.check_limit(runs) }
     }
 
     /// What is missing, what has to stay on the device and what not.
@@ -115,17 +123,18 @@ impl MemoryPlan {
     }
 
     /// What the CPU allocates is memory of this process.
-    fn check_limit(&self) -> Result<()> {
-        let planned = self.device_bytes();
+    fn check_limit(&self, runs: usize) -> Result<()> {
+        let planned = self.device_bytes().saturating_mul(runs);
         if memory::fits(planned as u64) {
             return Ok(());
         }
         let all = self.device.iter().chain(&self.walking).chain(&self.tabled);
         let (largest, most) = all.max_by_key(|(_, bytes)| bytes).copied().unwrap_or_default();
         Err(Error::Device(format!(
-            "out of memory: planned {} ({largest}: {}), the limit is {}; lower model.bases, model.hidden or model.experts, or \
+            "out of memory: planned {}{} ({largest}: {}), the limit is {}; lower model.bases, model.hidden or model.experts, or \
              use a smaller train.batch_size on a set of graphs",
             bytes(planned as u64),
+            if runs > 1 { format!(" for {runs} runs at a time") } else { String::new() },
             bytes(most as u64),
             bytes(memory::limit().unwrap_or(0) as u64)
         )))

@@ -246,7 +246,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         }
         let abort = AtomicBool::new(false);
         let halted = || abort.load(Ordering::Relaxed) || self.stop.asked();
-        let mut done = side_by_side(workers, jobs, &halted, &|at| {
+        let mut done = side_by_side(workers, workers, jobs, &halted, &|at| {
             let result = work(at);
             abort.fetch_or(result.is_err(), Ordering::Relaxed);
             result
