@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn patience_that_is_counted_anew_ends_a_run_that_much_later() {
         let mut stopping = Stopping::default();
-        let mut after = |stopping: &mut Stopping, epoch: usize| {
+        let after = |stopping: &mut Stopping, epoch: usize| {
             let accuracy = if epoch == 0 { 0.6 } else { 0.5 };
             stopping.update(epoch, 1.0, &scores(accuracy, 1.2), 10, &goal()).stop
         };
