@@ -5,7 +5,7 @@
 //! regression, fitted by Newton's method in f64 with the ridge that the validation units like best. Of graphs, means over nodes.
 
 use super::Prepared;
-use super::regression::{Linear, RIDGES, newton};
+use super::regression::{Bent, Linear, RIDGES, newton};
 use crate::config::Config;
 use crate::loss::{Loss, Objective, Scored, Scores, Target, TargetScaling, Targets, on_loss};
 use harmonia_graph::dataset::{Dataset, Labels, Level};
@@ -208,7 +208,7 @@ impl Linear for Problem<'_> {
         self.losses(logits).0 / self.units.len().max(1) as f64
     }
 
-    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>) {
+    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Bent<'a>) {
         let gradient = self.transposed(&self.losses(logits).1);
         let mut chances = logits.to_vec();
         chances.chunks_mut(self.outputs).for_each(|row| self.objective.predict(row));

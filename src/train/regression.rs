@@ -127,6 +127,9 @@ pub fn parts<'a>(train: &Rows<'a>) -> Vec<(Rows<'a>, Rows<'a>)> {
     (0..PARTS.min(train.units.len())).map(|out| (pick(&|part| part != out), pick(&|part| part == out))).collect()
 }
 
+/// What the second derivative by the weights takes a direction to, given where it points in logits.
+pub type Bent<'a> = Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>;
+
 /// A loss that is convex in weights through logits that are linear in them.
 pub trait Linear {
     /// Logits of all rows.
@@ -135,8 +138,8 @@ pub trait Linear {
     /// Mean loss.
     fn loss(&self, logits: &[f64]) -> f64;
 
-    /// Its gradient by the weights, and what the second derivative takes a direction to, given where it points in logits.
-    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>);
+    /// Its gradient by the weights, and its second derivative.
+    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Bent<'a>);
 }
 
 impl Linear for Rows<'_> {
@@ -148,7 +151,7 @@ impl Linear for Rows<'_> {
         Rows::loss(self, logits)
     }
 
-    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>) {
+    fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Bent<'a>) {
         let chance: Vec<f64> = logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect();
         let errors: Vec<f64> = chance.iter().zip(self.signs()).map(|(p, s)| p - f64::from(s > 0.0)).collect();
         let curvature: Vec<f64> = chance.iter().map(|p| p * (1.0 - p)).collect();

@@ -15,7 +15,7 @@ fn events(bytes: &[u8]) -> BTreeMap<String, Vec<(u64, f32)>> {
     let crc = |data: &[u8]| {
         let crc = data.iter().fold(u32::MAX, |crc, byte| (crc >> 8) ^ table[((crc ^ u32::from(*byte)) & 255) as usize]);
         let crc = crc ^ u32::MAX;
-        ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+        crc.rotate_right(15).wrapping_add(0xa282_ead8)
     };
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let (mut at, mut found, mut first) = (0, BTreeMap::<String, Vec<(u64, f32)>>::new(), true);

@@ -64,8 +64,8 @@ fn text(runs: &[KnownRun]) -> String {
     let has_names = runs.iter().any(|run| !run.config.run.name.is_empty());
     for run in runs {
         let score = shown_score(run);
-        let of = |part: &dyn Fn(&str) -> (Option<f64>, Option<f64>)| {
-            score.as_deref().map_or("-".into(), |name| score_text(name, part(name)))
+        let of = |found: Option<(Option<f64>, Option<f64>)>| {
+            score.as_deref().zip(found).map_or("-".into(), |(name, found)| score_text(name, found))
         };
         rows.push(vec![
             run.path.display().to_string(),
@@ -76,8 +76,8 @@ fn text(runs: &[KnownRun]) -> String {
             count(run),
             epochs(run),
             score.as_deref().and_then(kind).map_or("-".into(), |kind| kind.label.into()),
-            of(&|name| run.test(name)),
-            of(&|name| run.validation(name)),
+            of(score.as_deref().map(|name| run.test(name))),
+            of(score.as_deref().map(|name| run.validation(name))),
         ]);
     }
     if !has_names {

@@ -176,7 +176,7 @@ impl Schema {
             }
             let worded = matches!(column.kind, ColumnKind::Category | ColumnKind::Ordered);
             let distinct: std::collections::HashSet<&String> = column.values.iter().collect();
-            if worded != !column.values.is_empty() || distinct.len() != column.values.len() {
+            if worded == column.values.is_empty() || distinct.len() != column.values.len() {
                 return refused(format!("`{name}` must have distinct values exactly where it is a category"));
             }
             if !column.median.is_finite() {
