@@ -266,6 +266,8 @@ fn an_epoch_that_names_one_class_is_kept_with_a_warning() {
         "train.learning_rate=2e-2",
         "--set",
         "train.metric=roc_auc",
+        "--recipe",
+        "paper",
         "--json",
     ];
     let output = scratch.train(&[&arguments[..], &["--out", "raw"]].concat());

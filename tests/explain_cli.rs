@@ -120,7 +120,7 @@ fn graph_tasks_are_explained_by_graph() {
 #[test]
 fn global_shapes_and_stability_of_several_seeds() {
     let scratch = Scratch::new();
-    trained(&scratch, &named(), &["--seeds", "2"]);
+    trained(&scratch, &named(), &["--seeds", "2", "--recipe", "paper"]);
     let found = json(&scratch, &["explain", "run", "--global", "--top", "0"]);
     let features = found["features"].as_array().unwrap();
     assert_eq!(features.len(), 2);

@@ -45,7 +45,7 @@ fn a_run_is_diagnosed_with_its_own_walk_and_hops() {
     let scratch = Scratch::new();
     harmonia::store::write(&small_dataset(), &scratch.path("ring")).unwrap();
     let arguments = ["--dataset", "ring", "--epochs", "2", "--set", "model.hops=3", "--set", "walk.lazy=true"];
-    scratch.train_ok(&[&arguments[..], &["--out", "run"]].concat());
+    scratch.train_ok(&[&arguments[..], &["--recipe", "paper", "--out", "run"]].concat());
     let json: serde_json::Value = serde_json::from_str(&scratch.harmonia_ok(&["diagnose", "run", "--json"])).unwrap();
     assert_eq!((&json["hops"], &json["walk"]["lazy"]), (&3.into(), &true.into()));
     let features = json["responses"]["features"].as_array().unwrap();

@@ -151,7 +151,10 @@ fn stand(
         let mut these: Vec<Standing> = (trials.iter())
             .map(|&trial| (trial, Merit::mean(&merits.by_ref().take(runs).collect::<Vec<_>>())))
             .collect();
-        sort(&mut these);
+        // Where nothing was trained (a budget was over), they stay as the rung before has left them: best first.
+        if these.iter().any(|(_, merit)| *merit != Merit::WORST) {
+            sort(&mut these);
+        }
         standings.push(these);
     }
     Ok(standings)
