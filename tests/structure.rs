@@ -38,7 +38,8 @@ fn stars_and_rings(graphs: usize, first: usize) -> Dataset {
     dataset
 }
 
-const TRAIN: [&str; 8] = ["--dataset", "shapes", "--epochs", "60", "--set", "train.learning_rate=3e-2", "--out", "run"];
+const TRAIN: [&str; 10] =
+    ["--dataset", "shapes", "--epochs", "60", "--set", "train.learning_rate=3e-2", "--recipe", "paper", "--out", "run"];
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()

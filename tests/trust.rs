@@ -387,6 +387,8 @@ fn large_numbers_are_named_and_the_learning_rate_is_not_blamed() {
         "3",
         "--set",
         "init.readout_scale=1",
+        "--recipe",
+        "paper",
         "--out",
         "run",
     ]));

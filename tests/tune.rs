@@ -68,7 +68,8 @@ fn outcome(result: &Value) -> Value {
 fn no_test_score_appears_unless_it_is_asked_for() {
     let scratch = scratch();
     // Losses far from each other: with the usual start all are close to ln 3, and alike in four decimals.
-    let search = |more: &[&'static str]| search(&[&["--set", "init.readout_scale=1"], more].concat());
+    let search =
+        |more: &[&'static str]| search(&[&["--set", "init.readout_scale=1", "--recipe", "paper"], more].concat());
     let quiet = scratch.run("harmonia", &search(&["--out", "t"]));
     assert!(quiet.status.success(), "{}", String::from_utf8_lossy(&quiet.stderr));
     let people: Vec<&str> = search(&["--out", "t"]).into_iter().filter(|word| *word != "--json").collect();
