@@ -384,10 +384,10 @@ typedef struct ProjectStates {
     void* states;                /* rows x columns, stored; project_load: input */
     float* values;               /* rows x columns; project_store: input; project_totals: parts x columns */
     const float* inverse_degree; /* rows; null: all 1 */
+    const float* scale;          /* as in WalkStart: what is loaded is divided by it */
     uint64_t rows;
     uint64_t part_rows;          /* project_totals: rows of a part */
     uint32_t columns;
-    float unscale;               /* factor on what is loaded */
 } ProjectStates;
 
 typedef struct ProjectSparseForward {
@@ -411,9 +411,9 @@ typedef struct ProjectSparseBackward {
     const void* states;          /* n x columns */
     const float* weights;        /* d x columns */
     const float* inverse_degree; /* n; null: all 1 */
+    const float* scale;          /* as in ProjectStates */
     SparseColumns x;
     uint32_t columns;
-    float unscale;
 } ProjectSparseBackward;
 
 /* walk.cu. States as in project.cu. */
@@ -423,12 +423,12 @@ typedef struct WalkStart {
     const float* inverse_degree; /* n; walk_start */
     const float* node_weights;   /* n x T: v_t; walk_weighted_start */
     const uint32_t* graph_of;    /* n; walk_weighted_start */
+    const float* scale;          /* 1: factor on stored states, of half_scale; states that are not half: not read */
     uint64_t rows;               /* n */
     uint32_t columns;
     uint32_t width;
     uint32_t outputs;
     uint32_t hops;
-    float scale;                 /* factor on stored states */
 } WalkStart;
 
 typedef struct WalkRows {
@@ -483,10 +483,10 @@ typedef struct PropagateStart {
     const float* responses;      /* n x d: F */
     const float* inverse_degree; /* n */
     const float* hop_weights;    /* d: theta_0 */
+    const float* state_scale;    /* 1: factor on stored states, of half_scale; states that are not half: not read */
     uint64_t rows;
     uint64_t block_rows;         /* rows of a block */
     uint32_t cols;
-    float state_scale;           /* factor on stored states: a power of two that keeps half in range, else 1 */
 } PropagateStart;
 
 typedef struct Propagate {
@@ -503,11 +503,11 @@ typedef struct Propagate {
     const float* weights;        /* of entries; null: all 1 */
     const uint64_t* rows;        /* forward, a bit per row: those that are computed; null: all */
     const uint64_t* sources;     /* a bit per row: states that may be other than zero; null: all */
+    const float* state_scale;    /* as in PropagateStart */
     uint64_t items;              /* rows of the matrix, or segments of long rows */
     uint64_t block_items;        /* items of a block */
     uint32_t cols;
     uint32_t group;              /* lanes of an item in the kernels for fewer than 32 columns */
-    float state_scale;
 } Propagate;
 
 typedef struct PropagateLong {
@@ -520,10 +520,28 @@ typedef struct PropagateLong {
     const float* hop_weights;      /* d */
     const uint32_t* long_rows;     /* which rows */
     const uint32_t* first_segment; /* of each long row, and the end */
+    const float* state_scale;      /* as in PropagateStart */
     uint32_t long_row_count;
     uint32_t cols;
-    float state_scale;
 } PropagateLong;
+
+/* bends.cu */
+typedef struct Bends {
+    float* responses;         /* points x d: F at the points in, the penalty's gradient by it out */
+    float* d_hop_weights;     /* T x d */
+    float* d_readout;         /* d x L, += */
+    float* penalties;         /* d */
+    const float* points;      /* points x d: of each feature, then any numbers */
+    const float* counts;      /* d: points of a feature */
+    const float* hop_weights; /* T x d */
+    const float* readout;     /* d x L */
+    double strength;
+    uint32_t rows;            /* points of the feature that has most */
+    uint32_t features;
+    uint32_t hops;
+    uint32_t outputs;
+    uint32_t free_hops;       /* whether hop weights have a size of their own */
+} Bends;
 
 /* readout.cu */
 typedef struct Bias {
@@ -550,6 +568,7 @@ typedef struct Loss {
     uint64_t rows;
     uint64_t block_rows;
     uint32_t outputs;
+    uint32_t stride;         /* words of a row of targets: those of the loss, and perhaps its weight */
     float scale;             /* 1 / targets */
 } Loss;
 
@@ -663,7 +682,7 @@ typedef struct TableForward {
     uint32_t first_feature;      /* of the block */
     uint32_t block_features;
     uint32_t width;              /* columns of the block */
-    uint32_t staged;             /* whether its weights fit shared memory */
+    uint32_t longest;            /* columns of the feature that has most; 0: weights stay in global memory */
 } TableForward;
 
 typedef struct TableSums {
@@ -767,6 +786,14 @@ typedef struct Largest {
     uint32_t columns;
 } Largest;
 
+typedef struct HalfScale {
+    float* scale;         /* 1: the power of two that brings the largest to about `size`; 1 where there is nothing to scale */
+    const float* partial; /* of `largest` */
+    uint64_t length;
+    float factor;         /* on the largest */
+    float size;
+} HalfScale;
+
 typedef struct Judge {
     Verdict* verdict;
     const double* partial; /* of the loss, or of the squares of a gradient */
@@ -801,6 +828,12 @@ typedef struct Adam {
     float added_decay;   /* Adam: times the parameter, added to the gradient */
     float shrink;        /* AdamW: factor on the parameter */
 } Adam;
+
+typedef struct KeepSigns {
+    float* values;
+    const float* signs; /* 1, -1, or 0 where any number will do */
+    uint64_t length;
+} KeepSigns;
 
 typedef struct Keep {
     float* kept;

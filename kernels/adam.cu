@@ -3,8 +3,9 @@
 // scale = clip / norm where the norm is longer than that, else 1; where a step was halted, everything stays as it is.
 // g = scale * gradient (+ decay * p for Adam);  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 // p = p * shrink - rate * m / (sqrt(v) * correction + eps)
+// keep_signs: parameters that are to be on one side of zero, and are not, are set to it.
 // keep: the best parameters so far stay on the device.
-// Threads   one per parameter. Bytes: 16 read and 12 written per parameter, each once (keep: 4 and 4). Deterministic.
+// Threads   one per parameter. Bytes: 16 read and 12 written per parameter, each once (keep_signs: 8 and 4; keep: 4 and 4). Deterministic.
 
 #include "common.cuh"
 
@@ -22,6 +23,13 @@ KERNEL(adam, Adam) {
     args.first_moment[at] = m;
     args.second_moment[at] = v;
     args.parameters[at] = p * args.shrink - args.rate * m / (sqrtf(v) * args.correction + args.epsilon);
+}
+
+KERNEL(keep_signs, KeepSigns) {
+    const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (at < args.length && args.values[at] * args.signs[at] < 0.0f) {
+        args.values[at] = 0.0f;
+    }
 }
 
 KERNEL(keep, Keep) {

@@ -1,5 +1,6 @@
 // Every kernel in one translation unit: one module for the GPU, one object for the host.
 #include "adam.cu"
+#include "bends.cu"
 #include "compile.cu"
 #include "differentiate.cu"
 #include "hop_weights.cu"

@@ -11,12 +11,13 @@ struct SigmoidLoss {
         return target >= 0;
     }
 
-    static __device__ __forceinline__ float row(float* d_row, const float* row, const Target* targets, const Loss& args) {
+    static __device__ __forceinline__ float row(float* d_row, const float* row, const Target* targets, uint32_t outputs,
+                                                float scale) {
         float sum = 0.0f;
-        for (uint32_t c = threadIdx.x % LANES; c < args.outputs; c += LANES) {
+        for (uint32_t c = threadIdx.x % LANES; c < outputs; c += LANES) {
             const float z = row[c];
             const float y = static_cast<float>(targets[c]);
-            d_row[c] = (sigmoid(z) - y) * args.scale;
+            d_row[c] = (sigmoid(z) - y) * scale;
             sum += fmaxf(z, 0.0f) - z * y + log1pf(expf(-fabsf(z)));
         }
         return warp_sum(sum);

@@ -11,11 +11,12 @@ struct SoftmaxLoss {
         return target >= 0;
     }
 
-    static __device__ __forceinline__ float row(float* d_row, const float* row, const Target* targets, const Loss& args) {
+    static __device__ __forceinline__ float row(float* d_row, const float* row, const Target* targets, uint32_t outputs,
+                                                float scale) {
         const uint32_t lane = threadIdx.x % LANES;
         const uint32_t label = static_cast<uint32_t>(targets[0]);
         float largest = -__uint_as_float(0x7f800000u);
-        for (uint32_t c = lane; c < args.outputs; c += LANES) {
+        for (uint32_t c = lane; c < outputs; c += LANES) {
             largest = fmaxf(largest, row[c]);
         }
 #pragma unroll
@@ -23,12 +24,12 @@ struct SoftmaxLoss {
             largest = fmaxf(largest, __shfl_xor_sync(FULL_WARP, largest, offset));
         }
         float sum = 0.0f;
-        for (uint32_t c = lane; c < args.outputs; c += LANES) {
+        for (uint32_t c = lane; c < outputs; c += LANES) {
             sum += expf(row[c] - largest);
         }
         sum = warp_sum(sum);
-        for (uint32_t c = lane; c < args.outputs; c += LANES) {
-            d_row[c] = (expf(row[c] - largest) / sum - (c == label ? 1.0f : 0.0f)) * args.scale;
+        for (uint32_t c = lane; c < outputs; c += LANES) {
+            d_row[c] = (expf(row[c] - largest) / sum - (c == label ? 1.0f : 0.0f)) * scale;
         }
         return logf(sum) + largest - row[label];
     }

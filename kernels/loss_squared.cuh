@@ -11,11 +11,12 @@ struct SquaredLoss {
         return target == target;
     }
 
-    static __device__ __forceinline__ float row(float* d_row, const float* row, const Target* targets, const Loss& args) {
+    static __device__ __forceinline__ float row(float* d_row, const float* row, const Target* targets, uint32_t outputs,
+                                                float scale) {
         float sum = 0.0f;
-        for (uint32_t c = threadIdx.x % LANES; c < args.outputs; c += LANES) {
+        for (uint32_t c = threadIdx.x % LANES; c < outputs; c += LANES) {
             const float error = row[c] - targets[c];
-            d_row[c] = error * args.scale;
+            d_row[c] = error * scale;
             sum += 0.5f * error * error;
         }
         return warp_sum(sum);

@@ -66,7 +66,9 @@ KERNEL(project_hops_gradient, ProjectGradients) {
 }
 
 // What turns a stored row into Y.
-__device__ __forceinline__ float row_factor(const float* inverse_degree, float unscale, uint64_t row) {
+template <typename S>
+__device__ __forceinline__ float row_factor(const float* inverse_degree, const float* scale, uint64_t row) {
+    const float unscale = 1.0f / stored_scale<S>(scale);
     return inverse_degree ? unscale / __ldg(inverse_degree + row) : unscale;
 }
 
@@ -75,7 +77,7 @@ template <typename S>
 __device__ __forceinline__ void project_load(const ProjectStates& args) {
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at < args.rows * args.columns) {
-        const float factor = row_factor(args.inverse_degree, args.unscale, at / args.columns);
+        const float factor = row_factor<S>(args.inverse_degree, args.scale, at / args.columns);
         args.values[at] = to_float(static_cast<const S*>(args.states)[at]) * factor;
     }
 }
@@ -100,7 +102,7 @@ __device__ __forceinline__ void project_totals(const ProjectStates& args) {
     if (column < args.columns) {
         for (uint64_t row = first + threadIdx.y; row < last; row += HARMONIA_SUM_SLICES) {
             const float state = to_float(static_cast<const S*>(args.states)[row * args.columns + column]);
-            sum = fmaf(state, row_factor(args.inverse_degree, args.unscale, row), sum);
+            sum = fmaf(state, row_factor<S>(args.inverse_degree, args.scale, row), sum);
         }
     }
     slices[threadIdx.y][threadIdx.x] = sum;
@@ -150,7 +152,7 @@ __device__ __forceinline__ void project_sparse_sums(const ProjectSparseBackward&
 #pragma unroll 4
     for (uint64_t place = args.x.begin[segment]; place < args.x.end[segment]; ++place) {
         const uint64_t row = __ldg(args.x.rows + place);
-        const float y = to_float(states[row * args.columns]) * row_factor(args.inverse_degree, args.unscale, row);
+        const float y = to_float(states[row * args.columns]) * row_factor<S>(args.inverse_degree, args.scale, row);
         sum = fmaf(responses[place], y, sum);
     }
     args.segment_sums[segment * static_cast<uint64_t>(args.columns) + column] = sum;
@@ -194,7 +196,7 @@ __device__ __forceinline__ void project_sparse_backward(const ProjectSparseBackw
             sum += __shfl_xor_sync(FULL_WARP, sum, offset);
         }
         if (place < end && lane == 0) {
-            const float factor = row_factor(args.inverse_degree, args.unscale, row);
+            const float factor = row_factor<S>(args.inverse_degree, args.scale, row);
             args.responses[args.x.features + place] = sum * factor;
         }
     }

@@ -32,7 +32,7 @@ __device__ __forceinline__ void finish_row(
     float next[V];
     load<float, V>(accumulated, args.accumulated + at);
     load<float, V>(theta, args.hop_weights + col);
-    const float unscale = 1.0f / args.state_scale;
+    const float unscale = 1.0f / stored_scale<S>(args.state_scale);
     if (PASS == Pass::Forward) {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
@@ -78,7 +78,7 @@ __device__ void propagate_wide(const Propagate& args) {
     // Entries of the row, 32 at a time: loaded coalesced, read by all lanes.
     __shared__ uint32_t columns[ROW_WARPS][LANES];
     __shared__ float weights[ROW_WARPS][LANES];
-    __shared__ float block_sums[ROW_WARPS][LANES * V];
+    __shared__ __align__(16) float block_sums[ROW_WARPS][LANES * V];
     const uint32_t lane = threadIdx.x % LANES;
     const uint32_t warp = threadIdx.x / LANES;
     const uint32_t col = (blockIdx.x * LANES + lane) * V;
@@ -145,10 +145,7 @@ __device__ void propagate_wide(const Propagate& args) {
         }
     }
     if (PASS == Pass::Backward) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            block_sums[warp][lane * V + v] = d_theta[v];
-        }
+        store<float, V>(&block_sums[warp][lane * V], d_theta);
         __syncthreads();
         for (uint32_t at = threadIdx.x; at < LANES * V; at += HARMONIA_ROW_THREADS) {
             float sum = 0.0f;
@@ -332,14 +329,14 @@ __device__ void propagate_start(const PropagateStart& args) {
             if (PASS == Pass::Forward) {
                 args.accumulated[at] = theta * response;
                 if (state) {
-                    state[at] = from_float<S>(response * args.state_scale);
+                    state[at] = from_float<S>(response * stored_scale<S>(args.state_scale));
                 }
             } else {
                 const float y = args.accumulated[at];
                 d_theta = fmaf(response, y, d_theta);
                 args.accumulated[at] = theta * y;
                 if (state) {
-                    state[at] = from_float<S>(y * args.state_scale * __ldg(args.inverse_degree + row));
+                    state[at] = from_float<S>(y * stored_scale<S>(args.state_scale) * __ldg(args.inverse_degree + row));
                 }
             }
         }

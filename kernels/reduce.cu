@@ -2,6 +2,7 @@
 //
 // Threads   column_sums: 32 columns x 8 slices of rows per block, so that rows are read coalesced; slices are added in
 //           order. square_sums: one double per block; judge_loss and judge_norm add them up.
+// Largest   of values, and from it the scale of states as half: two stages, neither seen by the host.
 // Bytes     every value once. Deterministic: the order depends on sizes only.
 
 #include "warp.cuh"
@@ -44,16 +45,9 @@ KERNEL(square_sums, SquareSums) {
     }
 }
 
-// partial[block] = largest |value|, or |value / degree of its row|, of the block's stretch: what a stored state will be.
-KERNEL(largest, Largest) {
+// Largest of the values of a block, none below zero, in thread 0.
+__device__ __forceinline__ float block_largest(float most) {
     __shared__ float warps[LANES];
-    const uint64_t first = blockIdx.x * args.block_length;
-    const uint64_t last = first + args.block_length < args.length ? first + args.block_length : args.length;
-    float most = 0.0f;
-    for (uint64_t at = first + threadIdx.x; at < last; at += blockDim.x) {
-        const float factor = args.inverse_degree ? __ldg(args.inverse_degree + at / args.columns) : 1.0f;
-        most = fmaxf(most, fabsf(args.values[at] * factor));
-    }
 #pragma unroll
     for (int offset = LANES / 2; offset > 0; offset /= 2) {
         most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, offset));
@@ -62,11 +56,41 @@ KERNEL(largest, Largest) {
         warps[threadIdx.x / LANES] = most;
     }
     __syncthreads();
+    for (unsigned warp = 1; threadIdx.x == 0 && warp < blockDim.x / LANES; ++warp) {
+        most = fmaxf(most, warps[warp]);
+    }
+    return most;
+}
+
+// partial[block] = largest |value|, or |value / degree of its row|, of the block's stretch: what a stored state will be.
+KERNEL(largest, Largest) {
+    const uint64_t first = blockIdx.x * args.block_length;
+    const uint64_t last = first + args.block_length < args.length ? first + args.block_length : args.length;
+    float most = 0.0f;
+    for (uint64_t at = first + threadIdx.x; at < last; at += blockDim.x) {
+        const float factor = args.inverse_degree ? __ldg(args.inverse_degree + at / args.columns) : 1.0f;
+        most = fmaxf(most, fabsf(args.values[at] * factor));
+    }
+    most = block_largest(most);
     if (threadIdx.x == 0) {
-        for (unsigned warp = 1; warp < blockDim.x / LANES; ++warp) {
-            most = fmaxf(most, warps[warp]);
-        }
         args.partial[blockIdx.x] = most;
+    }
+}
+
+// One block: the scale of states as half. The exponent of a quotient is that of the largest power of two that is not above it.
+KERNEL(half_scale, HalfScale) {
+    float most = 0.0f;
+    for (uint64_t at = threadIdx.x; at < args.length; at += blockDim.x) {
+        most = fmaxf(most, args.partial[at]);
+    }
+    most = block_largest(most);
+    if (threadIdx.x == 0) {
+        const float quotient = args.size / (most * args.factor);
+        const int exponent = static_cast<int>(__float_as_uint(quotient) >> 23) - 127;
+        const int kept = exponent < -100 ? -100 : exponent > 100 ? 100 : exponent;
+        // Nothing to scale: a quotient without end, or of something without.
+        const bool scaled = quotient > 0.0f && quotient <= 3.4028234663852886e38f;
+        *args.scale = scaled ? __uint_as_float(static_cast<uint32_t>(kept + 127) << 23) : 1.0f;
     }
 }
 

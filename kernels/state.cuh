@@ -78,6 +78,17 @@ __device__ __forceinline__ Half from_float<Half>(float value) {
     return result;
 }
 
+// What stored states are multiplied by: a power of two that keeps half in range, and 1 for other types.
+template <typename S>
+__device__ __forceinline__ float stored_scale(const float*) {
+    return 1.0f;
+}
+
+template <>
+__device__ __forceinline__ float stored_scale<Half>(const float* scale) {
+    return __ldg(scale);
+}
+
 // V neighbouring elements, moved with one load or store.
 template <typename S, int V>
 struct __align__(sizeof(S) * V) Pack {

@@ -7,7 +7,7 @@
 //           dtheta[t,k] = N f_0 + sum_q S[t,q] delta_q, df_q = sum_t theta_tk S[t,q], df_0 = sum_t theta_tk (N - sum_q S[t,q])
 //           F of a unit gets theta_0k dH[i,k]; dtheta[0,k] = sum_i F[i,k] dH[i,k]. Rows of graphs have no F, and cells of t = 0.
 // Threads   forward: one per (row, feature of a block of features), whose cells are contiguous, the weights of the block in
-//           shared memory; sums: one per column, rows one after the other, so that cells are read coalesced.
+//           shared memory, feature beside feature; sums: one per column, rows one after the other, so that cells are read coalesced.
 // Bytes     every cell of the batch once forward and once backward. Deterministic: stretches of rows are added up by column_sums.
 
 #include "common.cuh"
@@ -45,17 +45,29 @@ KERNEL(table_weights, TableWeights) {
     args.constants[2 * k + 1] = sized;
 }
 
+// The cells of a feature, each times its weight, in order.
+template <typename Cell>
+__device__ __forceinline__ float table_sum(
+    float sum, const Cell* cells, uint32_t count, const float* weights, uint32_t stride) {
+#pragma unroll 4
+    for (uint32_t at = 0; at < count; ++at) {
+        sum = fmaf(static_cast<float>(cells[at]), weights[at * stride], sum);
+    }
+    return sum;
+}
+
 template <typename Cell>
 __device__ __forceinline__ void table_forward_block(const TableForward& args, float* staged) {
     const uint32_t first_column = args.column_ptr[args.first_feature];
-    const float* weights = args.weights + first_column;
-    if (args.staged) {
-        for (uint32_t at = threadIdx.x; at < args.width; at += blockDim.x) {
-            staged[at] = weights[at];
+    // Neighbouring lanes have neighbouring features: in shared memory these are neighbours too, so that no two meet in a bank.
+    for (uint32_t at = threadIdx.x; at < args.longest * args.block_features; at += blockDim.x) {
+        const uint32_t k = args.first_feature + at % args.block_features;
+        const uint32_t column = args.column_ptr[k] + at / args.block_features;
+        if (column < args.column_ptr[k + 1]) {
+            staged[at] = args.weights[column];
         }
-        __syncthreads();
-        weights = staged;
     }
+    __syncthreads();
     const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     const uint64_t row = at / args.block_features;
     if (row >= args.row_count) {
@@ -70,9 +82,10 @@ __device__ __forceinline__ void table_forward_block(const TableForward& args, fl
     if (args.own) {
         sum = fmaf(args.hop_weights[k], args.own[place], sum);
     }
-#pragma unroll 4
-    for (uint32_t column = begin; column < end; ++column) {
-        sum = fmaf(static_cast<float>(cells[column]), weights[column], sum);
+    if (args.longest) {
+        sum = table_sum(sum, cells + begin, end - begin, staged + (k - args.first_feature), args.block_features);
+    } else {
+        sum = table_sum(sum, cells + begin, end - begin, args.weights + first_column + begin, 1);
     }
     args.state[place] = sum;
 }

@@ -168,7 +168,7 @@ __device__ __forceinline__ void walk_start(const WalkStart& args) {
     const uint64_t row = at / args.width;
     const uint32_t col = static_cast<uint32_t>(at % args.width);
     const float d_logit = col < args.outputs ? args.d_logits[row * args.outputs + col] : 0.0f;
-    const float value = d_logit * args.scale * __ldg(args.inverse_degree + row);
+    const float value = d_logit * stored_scale<S>(args.scale) * __ldg(args.inverse_degree + row);
     static_cast<S*>(args.state)[row * args.columns + col] = from_float<S>(value);
 }
 
@@ -207,7 +207,7 @@ __device__ __forceinline__ void walk_weighted_start(const WalkStart& args) {
     float value = 0.0f;
     if (col < args.outputs) {
         const float d_logit = args.d_logits[static_cast<uint64_t>(args.graph_of[j]) * args.outputs + col];
-        value = d_logit * args.scale * args.node_weights[j * args.hops + t];
+        value = d_logit * stored_scale<S>(args.scale) * args.node_weights[j * args.hops + t];
     }
     static_cast<S*>(args.state)[at] = from_float<S>(value);
 }

@@ -20,10 +20,12 @@ cargo clippy --version >/dev/null 2>&1 || step rustup component add clippy
 # nvcc, NVRTC and libclang into .cuda: build.rs then compiles the kernels for every GPU generation.
 step scripts/install-nvcc.sh
 
-# numpy and scipy, for the scripts that open and write stores from Python, and for exported models.
-if ! python3 -c 'import numpy, scipy' 2>/dev/null; then
-    step python3 -m pip install --quiet --target .python numpy scipy
-    export PYTHONPATH="$PWD/.python${PYTHONPATH:+:$PYTHONPATH}"
+# numpy and scipy, for the scripts that open and write stores from Python, and for exported models; onnxruntime, which runs the latter
+# in ONNX: without it their test says that it skips.
+export PYTHONPATH="$PWD/.python${PYTHONPATH:+:$PYTHONPATH}"
+if ! python3 -c 'import numpy, scipy, onnxruntime' 2>/dev/null; then
+    step python3 -m pip install --quiet --upgrade --target .python numpy scipy onnxruntime ||
+        step python3 -m pip install --quiet --upgrade --target .python numpy scipy
 fi
 
 # A browser, for the tests of report.html; where there is none and none can be installed, they say that they skip.
@@ -41,7 +43,7 @@ if command -v cargo-deny >/dev/null; then
 fi
 # nvcc runs once, for the tests: clippy's runs of build.rs, which are its own, and the documentation do without.
 HARMONIA_CUDA=off step cargo clippy --workspace --all-targets -- -D warnings
-# The library by itself, without formats and commands.
+# The library by itself, without formats and commands. (What lies between, the feature `runs`, is what the wheel is built with.)
 HARMONIA_CUDA=off step cargo clippy --lib --no-default-features -- -D warnings
 # With the examples, because these bring the features of test dependencies, which everything was checked with above.
 HARMONIA_CUDA=off RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps --lib --examples

@@ -1,10 +1,21 @@
 //! The sizes of a model and where each parameter lives in the one flat allocation that holds them all.
 //!
 //! Names are those of checkpoints: `experts.{c}.layers.{l}.weight|bias` (weights are out x in), `coefficients`,
-//! `embeddings`, `router.gate`, `router.noise`, `hop_logits`, `readout.weight`, `readout.bias`.
+//! `embeddings`, `router.gate`, `router.noise`, `hop_logits`, `readout.weight`, `readout.bias`; of other members of the family
+//! (`kind.rs`) those of them that they have, and `distance.layers.{l}.weight|bias`, `filter`, or `pairs.hidden.layers.0.weight|bias`
+//! and `pairs.scores`. What a model does not learn is no parameter: it is made where it is read.
 
+mod exu;
+mod kind;
+mod waves;
+
+pub use kind::{Family, Form, Kind, Routes, Spread};
+pub use waves::Waves;
+
+use crate::real::Real;
 use harmonia_graph::error::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// How hop weights theta come from hop logits alpha.
@@ -28,6 +39,8 @@ pub enum HopWeights {
 const MOST_PARAMETERS: u128 = 1 << 32;
 /// More experts, too.
 const MOST_EXPERTS: usize = 1 << 16;
+/// Farther distances, and higher powers, too.
+const MOST_REACH: usize = 1 << 16;
 /// More layers of all experts together, too: each has a name and a place.
 const MOST_LAYERS: usize = 1 << 18;
 
@@ -48,10 +61,13 @@ pub struct Architecture {
     pub hidden: Vec<usize>,
     /// q, width of feature embeddings.
     pub embedding: usize,
-    /// T, walk lengths 0..T-1.
+    /// T, walk lengths 0..T-1; of pairs, the hidden units of their network, and one for its bias.
     pub hops: usize,
     /// Constraint on hop weights.
     pub hop_weights: HopWeights,
+    /// Which additive model, where it is not HARMONIA.
+    #[serde(default, skip_serializing_if = "Family::is_harmonia")]
+    pub family: Family,
 }
 
 impl Architecture {
@@ -63,8 +79,11 @@ impl Architecture {
         let positive = [
             ("model.experts", self.experts),
             ("model.bases", self.bases),
-            ("model.embedding", self.embedding),
-            ("model.hops", self.hops),
+            ("model.embedding", if self.routes() == Routes::Learned { self.embedding } else { 1 }),
+            match self.spread() {
+                Spread::Pairs => ("model.pair_hidden", self.hops.saturating_sub(1)),
+                _ => ("model.hops", self.hops),
+            },
             ("model.active", self.active),
             ("the number of features", self.features),
             ("the number of outputs", self.outputs),
@@ -74,15 +93,46 @@ impl Architecture {
                 return Err(Error::Config(format!("{name} is {value}; it must be between 1 and {}", 1 << 24)));
             }
         }
+        let Family { kind, reach, bandwidth, exu } = self.family;
+        if exu && (kind != Kind::Nam || self.hidden.is_empty()) {
+            return Err(Error::Config("model.exu is for model.kind = nam with a hidden layer: leave it out".into()));
+        }
+        if kind.form() == Form::Fourier && !(bandwidth.is_finite() && bandwidth > 0.0) {
+            return Err(Error::Config(format!("model.bandwidth is {bandwidth}; expected a number above 0")));
+        }
+        if reach > MOST_REACH {
+            return Err(Error::Config(format!(
+                "the reach of {} is {reach}; at most {MOST_REACH} is supported",
+                kind.name()
+            )));
+        }
+        let copies = kind.copies(self.outputs);
+        let fits = match self.routes() {
+            Routes::Learned => true,
+            Routes::Single => self.experts == 1,
+            Routes::Own => self.experts.checked_mul(copies) == Some(self.features) && self.bases == copies,
+        };
+        if !(fits
+            && self.features.is_multiple_of(copies)
+            && (kind.routes() == Routes::Learned || self.active * self.hops == 1))
+        {
+            return Err(Error::Config(format!(
+                "sizes are not those of a {} of {} columns and {} outputs",
+                kind.name(),
+                self.features,
+                self.outputs
+            )));
+        }
         let total = self.parameters();
-        if total > MOST_PARAMETERS || self.experts > MOST_EXPERTS {
+        let own = if self.routes() == Routes::Own { self.features } else { 0 };
+        if total > MOST_PARAMETERS || self.experts > MOST_EXPERTS.max(own) {
             return Err(Error::Config(format!(
                 "the model would have {total} parameters in {} experts; at most {MOST_PARAMETERS} in {MOST_EXPERTS} are \
                  supported, lower model.hidden, model.bases or model.experts",
                 self.experts
             )));
         }
-        if (self.hidden.len() + 1).saturating_mul(self.experts) > MOST_LAYERS {
+        if (self.hidden.len() + 1).saturating_mul(self.experts) > MOST_LAYERS.max(8 * own) {
             return Err(Error::Config(format!(
                 "model.hidden has {} layers for each of {} experts; at most {MOST_LAYERS} in all are supported",
                 self.hidden.len(),
@@ -100,10 +150,68 @@ impl Architecture {
 
     /// Numbers that a model of these sizes has, without making any of them.
     pub fn parameters(&self) -> u128 {
-        let expert: u128 = self.expert_widths().windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum();
-        let per_feature = self.bases as u128 + self.embedding as u128 + self.hops as u128 + self.outputs as u128;
-        let of_experts = self.experts as u128 * (expert + 2 * self.embedding as u128);
-        of_experts + self.features as u128 * per_feature + self.outputs as u128
+        let network = |widths: &[usize]| widths.windows(2).map(|pair| (pair[0] as u128 + 1) * pair[1] as u128).sum();
+        let expert: u128 = if self.form() == Form::Networks { network(&self.expert_widths()) } else { 0 };
+        let kind = self.family.kind;
+        let sizes = |present: bool, size: usize| if present { size as u128 } else { 0 };
+        let learned = self.routes() == Routes::Learned;
+        let per_feature = sizes(kind.has_coefficients(), self.bases)
+            + sizes(learned, self.embedding)
+            + sizes(kind.has_hop_weights(), self.hops)
+            + sizes(!kind.is_per_class(), self.outputs);
+        let of_experts = self.experts as u128 * (expert + 2 * sizes(learned, self.embedding));
+        let of_structure: u128 = match kind.spread() {
+            Spread::Walks | Spread::Itself => 0,
+            Spread::Shells => network(&self.distance_widths()),
+            Spread::Filter => self.family.reach as u128 + 1,
+            Spread::Pairs => network(&self.pair_widths()),
+        };
+        let intercept = sizes(kind.has_intercept(), self.outputs);
+        of_experts + self.features as u128 * per_feature + of_structure + intercept
+    }
+
+    /// Who answers for a feature.
+    pub fn routes(&self) -> Routes {
+        self.family.kind.routes()
+    }
+
+    /// What responses are made of.
+    pub fn form(&self) -> Form {
+        self.family.kind.form()
+    }
+
+    /// How responses reach targets.
+    pub fn spread(&self) -> Spread {
+        self.family.kind.spread()
+    }
+
+    /// Walk lengths that nodes may be weighed by in advance; 0 where responses reach targets otherwise than by walks.
+    pub fn walk_lengths(&self) -> usize {
+        match self.spread() {
+            Spread::Walks | Spread::Itself => self.hops,
+            Spread::Shells | Spread::Filter | Spread::Pairs => 0,
+        }
+    }
+
+    /// Walk lengths by which nodes are near enough to the rows that are scored to count for them in a step; where responses do not
+    /// walk, the structure looks for itself.
+    pub fn scoped_hops(&self) -> usize {
+        if self.spread() == Spread::Pairs { 1 } else { self.hops }
+    }
+
+    /// Whether a feature is one column whose responses walk by themselves: importances can be had of all nodes at once.
+    pub fn walks_by_feature(&self) -> bool {
+        self.walk_lengths() > 0 && !self.family.kind.is_per_class()
+    }
+
+    /// Widths of the network of the distance.
+    pub fn distance_widths(&self) -> Vec<usize> {
+        std::iter::once(1).chain(self.hidden.iter().copied()).chain([1]).collect()
+    }
+
+    /// Widths of the hidden layer of the network of pairs: T walk probabilities to its units.
+    pub fn pair_widths(&self) -> Vec<usize> {
+        vec![self.family.reach.saturating_add(1), self.hops.saturating_sub(1)]
     }
 
     /// Widths of an expert from input to output: 1, hidden..., B.
@@ -151,15 +259,24 @@ pub struct Layout {
     pub router_gate: Range<usize>,
     /// Wn: q x C.
     pub router_noise: Range<usize>,
-    /// alpha: T x d.
+    /// alpha: T x d; of pairs, the output layer of their network, its biases in the last row.
     pub hop_logits: Range<usize>,
-    /// Wo: d x L.
+    /// rho: layers of the network of the distance, or the hidden layer of that of pairs; none where responses reach targets
+    /// otherwise.
+    pub distance: Vec<Layer>,
+    /// h: weights of the powers of the Laplacian.
+    pub filter: Range<usize>,
+    /// Wo: d x L; empty where it is not learned, see [`Layout::readout_in`].
     pub readout_weight: Range<usize>,
-    /// beta: L.
+    /// beta: L; empty where there is none.
     pub readout_bias: Range<usize>,
     /// Training only: the basis U (T x T) that free hop weights are learned in, theta = U alpha. A model that is saved has
     /// theta itself.
     pub hop_basis: Option<Vec<f64>>,
+    /// Training only: what the mean square of responses costs.
+    pub output_penalty: f64,
+    /// Where first layers are not of ReLU units: the same model of ReLU units alone, see `exu.rs`.
+    plain: Option<Box<Layout>>,
     tensors: Vec<Tensor>,
 }
 
@@ -170,34 +287,50 @@ impl Layout {
     /// Sizes out of range (see [`Architecture::check`]).
     pub fn new(architecture: Architecture) -> Result<Layout> {
         architecture.check()?;
+        let plain = architecture.plain().map(Layout::new).transpose()?.map(Box::new);
         let mut tensors: Vec<Tensor> = Vec::new();
-        let mut add = |name: String, shape: &[usize]| {
+        // What a model does not have has no tensor, and an empty range where it would be.
+        let mut add = |present: bool, name: String, shape: &[usize]| {
             let start = tensors.last().map_or(0, |t| t.range.end);
-            let range = start..start + shape.iter().product::<usize>();
-            tensors.push(Tensor { name, shape: shape.to_vec(), range: range.clone() });
+            let range = start..start + if present { shape.iter().product::<usize>() } else { 0 };
+            if present {
+                tensors.push(Tensor { name, shape: shape.to_vec(), range: range.clone() });
+            }
             range
         };
         let Architecture { features: d, outputs, experts: c, bases, embedding: q, hops, .. } = architecture;
+        let kind = architecture.family.kind;
+        let mut network = |name: String, widths: &[usize]| -> Vec<Layer> {
+            (widths.windows(2).enumerate())
+                .map(|(l, pair)| Layer {
+                    inputs: pair[0],
+                    outputs: pair[1],
+                    weight: add(true, format!("{name}.layers.{l}.weight"), &[pair[1], pair[0]]),
+                    bias: add(true, format!("{name}.layers.{l}.bias"), &[pair[1]]),
+                })
+                .collect()
+        };
         let widths = architecture.expert_widths();
-        let experts = (0..c)
-            .map(|c| {
-                (widths.windows(2).enumerate())
-                    .map(|(l, pair)| Layer {
-                        inputs: pair[0],
-                        outputs: pair[1],
-                        weight: add(format!("experts.{c}.layers.{l}.weight"), &[pair[1], pair[0]]),
-                        bias: add(format!("experts.{c}.layers.{l}.bias"), &[pair[1]]),
-                    })
-                    .collect()
-            })
-            .collect();
-        let coefficients = add("coefficients".into(), &[d, bases]);
-        let embeddings = add("embeddings".into(), &[d, q]);
-        let router_gate = add("router.gate".into(), &[q, c]);
-        let router_noise = add("router.noise".into(), &[q, c]);
-        let hop_logits = add("hop_logits".into(), &[hops, d]);
-        let readout_weight = add("readout.weight".into(), &[d, outputs]);
-        let readout_bias = add("readout.bias".into(), &[outputs]);
+        let experts = match architecture.form() {
+            Form::Networks => (0..c).map(|c| network(format!("experts.{c}"), &widths)).collect(),
+            Form::Fourier => Vec::new(),
+        };
+        // Behind the experts, whose parameters come first.
+        let distance = match kind.spread() {
+            Spread::Shells => network("distance".into(), &architecture.distance_widths()),
+            Spread::Pairs => network("pairs.hidden".into(), &architecture.pair_widths()),
+            Spread::Walks | Spread::Itself | Spread::Filter => Vec::new(),
+        };
+        let learned = kind.routes() == Routes::Learned;
+        let coefficients = add(kind.has_coefficients(), "coefficients".into(), &[d, bases]);
+        let embeddings = add(learned, "embeddings".into(), &[d, q]);
+        let router_gate = add(learned, "router.gate".into(), &[q, c]);
+        let router_noise = add(learned, "router.noise".into(), &[q, c]);
+        let weights = if kind.spread() == Spread::Pairs { "pairs.scores" } else { "hop_logits" };
+        let hop_logits = add(kind.has_hop_weights(), weights.into(), &[hops, d]);
+        let filter = add(kind.spread() == Spread::Filter, "filter".into(), &[architecture.family.reach + 1]);
+        let readout_weight = add(!kind.is_per_class(), "readout.weight".into(), &[d, outputs]);
+        let readout_bias = add(kind.has_intercept(), "readout.bias".into(), &[outputs]);
         Ok(Layout {
             architecture,
             experts,
@@ -206,9 +339,13 @@ impl Layout {
             router_gate,
             router_noise,
             hop_logits,
+            distance,
+            filter,
             readout_weight,
             readout_bias,
             hop_basis: None,
+            output_penalty: 0.0,
+            plain,
             tensors,
         })
     }
@@ -228,16 +365,75 @@ impl Layout {
         &self.tensors
     }
 
-    /// (group, parameters), for people: experts, coefficients, embeddings, router, hop logits, readout.
+    /// (group, parameters), for people, of the groups that there are.
     pub fn counts(&self) -> Vec<(&'static str, usize)> {
-        vec![
-            ("experts", self.coefficients.start),
+        let distance = self.distance.iter().map(|layer| layer.weight.len() + layer.bias.len()).sum::<usize>();
+        let pairs = self.architecture.spread() == Spread::Pairs;
+        let all = [
+            ("experts", self.coefficients.start - distance),
+            (if pairs { "hidden units of pairs" } else { "distance" }, distance),
             ("coefficients", self.coefficients.len()),
             ("embeddings", self.embeddings.len()),
             ("router", self.router_gate.len() + self.router_noise.len()),
-            ("hop logits", self.hop_logits.len()),
+            (if pairs { "scores of pairs" } else { "hop logits" }, self.hop_logits.len()),
+            ("filter", self.filter.len()),
             ("readout", self.readout_weight.len() + self.readout_bias.len()),
-        ]
+        ];
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// What the structure learns beside hop weights: the network of the distance, the filter, or the hidden layer of pairs.
+    pub fn structure(&self) -> Range<usize> {
+        match (self.distance.first(), self.distance.last()) {
+            (Some(first), Some(last)) => first.weight.start..last.bias.end,
+            _ => self.filter.clone(),
+        }
+    }
+
+    /// The layers of that network, in a slice of [`Layout::structure`].
+    pub fn distance_layers(&self) -> Vec<Layer> {
+        let start = self.structure().start;
+        let moved = |range: &Range<usize>| range.start - start..range.end - start;
+        let layers = self.distance.iter();
+        layers.map(|layer| Layer { weight: moved(&layer.weight), bias: moved(&layer.bias), ..layer.clone() }).collect()
+    }
+
+    /// Parameters of one expert.
+    pub fn expert_size(&self) -> usize {
+        let layers = self.experts.first().map_or(&[][..], Vec::as_slice);
+        layers.iter().map(|layer| layer.weight.len() + layer.bias.len()).sum()
+    }
+
+    /// a, d x B: learned, or the basis of its class for every copy of a column.
+    pub fn coefficients_in<'p, T: Real>(&self, parameters: &'p [T]) -> Cow<'p, [T]> {
+        let bases = self.architecture.bases;
+        match self.architecture.family.kind.has_coefficients() {
+            true => Cow::Borrowed(&parameters[self.coefficients.clone()]),
+            false => Cow::Owned(self.own_class(bases)),
+        }
+    }
+
+    /// Wo, d x L: learned, or one for the class that a copy of a column is of.
+    pub fn readout_in<'p, T: Real>(&self, parameters: &'p [T]) -> Cow<'p, [T]> {
+        match self.architecture.family.kind.is_per_class() {
+            false => Cow::Borrowed(&parameters[self.readout_weight.clone()]),
+            true => Cow::Owned(self.own_class(self.architecture.outputs)),
+        }
+    }
+
+    /// beta, L: learned, or zero.
+    pub fn intercept_in<'p, T: Real>(&self, parameters: &'p [T]) -> Cow<'p, [T]> {
+        match self.architecture.family.kind.has_intercept() {
+            true => Cow::Borrowed(&parameters[self.readout_bias.clone()]),
+            false => Cow::Owned(vec![T::zero(); self.architecture.outputs]),
+        }
+    }
+
+    /// d x `width`: 1 where the row is a copy for the column.
+    fn own_class<T: Real>(&self, width: usize) -> Vec<T> {
+        let mut rows = vec![T::zero(); self.architecture.features * width];
+        rows.chunks_exact_mut(width).enumerate().for_each(|(row, values)| values[row % width] = T::one());
+        rows
     }
 }
 
@@ -256,6 +452,7 @@ mod tests {
             embedding: 32,
             hops: 8,
             hop_weights: HopWeights::Simplex,
+            family: Default::default(),
         }
     }
 

@@ -24,8 +24,9 @@
 //! - [`explain`]: predictions as the sums they are, importances, shapes. [`diagnose`]: what a graph lets hop weights mean:
 //!   identifiability, conditioning, horizon, spectral response.
 //!
-//! With the feature `program` (default), what the commands are made of: [`settings`] in layers and presets, [`recovery`]
-//! of a known generator, [`runs`] on disk, the [`report`] page, [`session`]s of several runs, [`studies`], and [`cli`].
+//! With the feature `runs`, what the commands and the Python package are made of: [`settings`] in layers and presets, [`recovery`]
+//! of a known generator, [`runs`] on disk, [`answers`] about them, the [`report`] page, [`session`]s of several runs. With the
+//! feature `program` (default), [`studies`] and [`cli`].
 //!
 //! # Train on your own arrays
 //!
@@ -51,6 +52,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "runs")]
+pub mod answers;
 pub mod architecture;
 pub mod batch;
 #[cfg(feature = "program")]
@@ -59,22 +62,22 @@ pub mod config;
 pub mod device;
 pub mod diagnose;
 pub mod explain;
-#[cfg(feature = "program")]
+#[cfg(feature = "runs")]
 pub mod export;
 pub mod knots;
 pub mod loss;
 pub mod model;
 pub mod plan;
 pub mod real;
-#[cfg(feature = "program")]
+#[cfg(feature = "runs")]
 pub mod recovery;
-#[cfg(feature = "program")]
+#[cfg(feature = "runs")]
 pub mod report;
-#[cfg(feature = "program")]
+#[cfg(feature = "runs")]
 pub mod runs;
-#[cfg(feature = "program")]
+#[cfg(feature = "runs")]
 pub mod session;
-#[cfg(feature = "program")]
+#[cfg(feature = "runs")]
 pub mod settings;
 #[cfg(feature = "program")]
 pub mod studies;

@@ -20,10 +20,11 @@ use harmonia::report;
 use sample::{HOSTILE, everything};
 use serde_json::json;
 
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "summary",
     "curves",
     "reliability",
+    "details",
     "importance",
     "shapes",
     "hops",
@@ -115,6 +116,15 @@ fn controls_change_what_is_drawn() {
     changes(&browser, &["importance", "hops", "routing", "stability"], || {
         browser.choose(&label("Features shown", "hops"), "10");
     });
+    // A category is bars, one for each value and one for a gap; a number with gaps has a line for them.
+    changes(&browser, &["shape"], || browser.choose(&label("Feature", "shapes"), "4"));
+    assert_eq!(browser.run("return document.querySelectorAll('[data-figure=shape] .drawing > svg rect').length"), 4);
+    browser.choose(&label("Feature", "shapes"), "5");
+    let caption = browser.run("return document.querySelector('[data-figure=shape] figcaption').textContent");
+    assert!(caption.as_str().unwrap().contains("A missing value adds"), "{caption}");
+    browser.choose(&label("Feature", "shapes"), "0");
+    let caption = browser.run("return document.querySelector('[data-figure=shape] figcaption').textContent");
+    assert!(caption.as_str().unwrap().contains("It was kept rising, exactly and everywhere."), "{caption}");
     changes(&browser, &["waterfall", "ego"], || browser.choose(&label("Compared with", "local"), "0"));
     for by in ["node", "hop"] {
         changes(&browser, &["waterfall"], || browser.click(&format!("#local input[value={by}]")));
@@ -269,6 +279,14 @@ fn a_page_with_next_to_nothing_is_a_page() {
     data.locals[0].by_node.parts.iter_mut().for_each(|part| part.distance = None);
     data.features[0].shape = None;
     browser.open(&report::html(&data).unwrap());
+    clean(&browser);
+    // Without data the sections about nodes say so.
+    (data.locals, data.diagnostics, data.absent) = (Vec::new(), None, Some("The data are not there.".into()));
+    browser.open(&report::html(&data).unwrap());
+    for section in ["local", "diagnostics"] {
+        let text = browser.run(&format!("return document.querySelector('#{section} .note').textContent"));
+        assert_eq!(text, "The data are not there.");
+    }
     clean(&browser);
     browser.open(&report::html(&report::Data::default()).unwrap());
     assert_eq!(browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)"), ["summary"]);

@@ -4,6 +4,8 @@
 
 #[path = "cli/intervene.rs"]
 mod intervene;
+#[path = "cli/memory.rs"]
+mod memory;
 #[path = "cli/metrics.rs"]
 mod metrics;
 mod program;

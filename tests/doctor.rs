@@ -9,6 +9,7 @@
 mod common;
 mod program;
 
+use common::forward::forward_driver;
 use common::plans;
 use common::problems::{Recipe, Task};
 use harmonia::architecture::Layout;
@@ -18,7 +19,7 @@ use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda;
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::traffic::{self, Problem};
-use harmonia::device::launcher::{self, Driver, Fill, Gemm, Launch, Launcher};
+use harmonia::device::launcher::{self, Driver, Gemm, Launch, Launcher};
 use harmonia::device::resources::{Resources, parse};
 use harmonia::device::{AdamStep, Device, Routing};
 use harmonia::knots::Tables;
@@ -98,69 +99,7 @@ impl Recorder {
 }
 
 impl Driver for Recorder {
-    type Memory = Memory;
-    type Mailbox = Vec<u8>;
-    type Lane = <Host as Driver>::Lane;
-
-    fn name(&self) -> String {
-        self.host.name()
-    }
-
-    fn shared_limit(&self) -> usize {
-        self.host.shared_limit()
-    }
-
-    fn free_bytes(&self) -> harmonia::Result<Option<usize>> {
-        self.host.free_bytes()
-    }
-
-    fn allocate(&self, bytes: usize) -> harmonia::Result<Memory> {
-        self.host.allocate(bytes)
-    }
-
-    fn address(&self, memory: &Memory) -> u64 {
-        self.host.address(memory)
-    }
-
-    fn size(&self, memory: &Memory) -> usize {
-        self.host.size(memory)
-    }
-
-    fn write(&self, memory: &mut Memory, bytes: &[u8]) -> harmonia::Result<()> {
-        self.host.write(memory, bytes)
-    }
-
-    fn read(&self, bytes: &mut [u8], memory: &Memory) -> harmonia::Result<()> {
-        self.host.read(bytes, memory)
-    }
-
-    fn mailbox(&self, bytes: usize) -> harmonia::Result<Vec<u8>> {
-        self.host.mailbox(bytes)
-    }
-
-    fn send(&self, mailbox: &mut Vec<u8>, memory: &Memory, bytes: usize) -> harmonia::Result<()> {
-        self.host.send(mailbox, memory, bytes)
-    }
-
-    fn receive(&self, bytes: &mut [u8], mailbox: &Vec<u8>) -> harmonia::Result<()> {
-        self.host.receive(bytes, mailbox)
-    }
-
-    fn lane(&self, bytes: usize) -> harmonia::Result<Self::Lane> {
-        self.host.lane(bytes)
-    }
-    fn place(&self, lane: &Self::Lane, place: usize) -> u64 {
-        self.host.place(lane, place)
-    }
-    fn bring(&self, lane: &mut Self::Lane, place: usize, bytes: usize, fill: Fill<'_>) -> harmonia::Result<()> {
-        self.host.bring(lane, place, bytes, fill)
-    }
-    fn arrive(&self, lane: &mut Self::Lane, place: usize) -> harmonia::Result<()> {
-        self.host.arrive(lane, place)
-    }
-    fn leave(&self, lane: &mut Self::Lane, place: usize) -> harmonia::Result<()> {
-        self.host.leave(lane, place)
-    }
+    forward_driver!(write read send receive arrive leave);
 
     fn clear(&self, memory: &mut Memory) -> harmonia::Result<()> {
         self.count("memset");

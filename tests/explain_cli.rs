@@ -150,7 +150,7 @@ fn global_shapes_and_stability_of_several_seeds() {
     let page = std::fs::read_to_string(scratch.path("run/report.html")).unwrap();
     assert!(!page.contains("<script>alert"));
     let text = scratch.harmonia_ok(&["remove-retrain", "run", "--fraction", "0.5"]);
-    for part in ["top", "bottom", "random", "change"] {
+    for part in ["top", "bottom", "random", "change", "(a constant)"] {
         assert!(text.contains(part), "{text}");
     }
     let removed: Value =
@@ -265,6 +265,10 @@ fn labels_of_other_data_keep_their_names_and_columns_go_by_theirs() {
     }
     let all = json(&scratch, &["predict", "run", "--out", "own.csv"]);
     assert!(all["accuracy_by_split"]["test"].is_f64() && all["labelled"] == 6);
+    // Beside what is right stands what always the most frequent class would get: one of the two that test, two of all six.
+    assert_eq!((&all["majority_by_split"]["test"], all["majority"].as_f64()), (&0.5.into(), Some(1.0 / 3.0)));
+    let text = scratch.harmonia_ok(&["predict", "run", "--out", "own.csv"]);
+    assert!(text.contains("right, of 2 test") && text.contains("always the most frequent class: 50.00 %"), "{text}");
 }
 
 #[test]
@@ -306,7 +310,7 @@ fn results_go_through_links_pipes_and_standard_output() {
     let mut command = scratch.command("harmonia", &["predict", "run", "--out", "/dev/stdout"]);
     assert!(command.stdout(redirected).status().unwrap().success());
     assert_eq!(std::fs::read_to_string(scratch.path("redirected")).unwrap(), file);
-    assert!(scratch.harmonia_ok(&["shapes", "run", "--out", "-"]).starts_with("feature,x,f,slope_right\n"));
+    assert!(scratch.harmonia_ok(&["shapes", "run", "--out", "-"]).starts_with("feature,x,f,slope_right,adds("));
     assert!(scratch.harmonia_ok(&["report", "run", "--quick", "--out", "-"]).starts_with("<!"));
     scratch.harmonia_ok(&["predict", "run", "--out", "/dev/null"]);
     #[cfg(unix)]
@@ -326,7 +330,8 @@ fn an_unknown_ending_is_refused_before_work() {
     let scratch = Scratch::new();
     // There is no run: the name of the file is looked at first.
     for (arguments, endings) in [
-        (&["predict", "run", "--out", "p.parquet"][..], "ends in .csv"),
+        (&["predict", "run", "--out", "p.xlsx"][..], "ends in .csv, .jsonl or .parquet"),
+        (&["explain", "run", "--out", "e.xlsx"], "ends in .csv, .jsonl or .parquet"),
         (&["shapes", "run", "--out", "s.pdf"], "ends in .csv, .json or .svg"),
         (&["shapes", "run", "--out", "s"], "ends in .csv, .json or .svg"),
         (&["report", "run", "--out", "r.pdf"], "ends in .html"),

@@ -107,11 +107,11 @@ fn propagate(far: &Far, cols: u64, bytes: u64, kernels: [[&'static str; 2]; 3], 
         weights: null(),
         rows: null(),
         sources: null(),
+        state_scale: far.values(&[1.0f32]),
         items: rows,
         block_items,
         cols: cols as u32,
         group: (cols as u32).next_power_of_two().clamp(8, 32),
-        state_scale: 1.0,
     };
     let grid = [cols.div_ceil(tile), blocks];
     let [forward, backward, partial] = kernels.map(|names| of_states(names, bytes));
@@ -127,10 +127,10 @@ fn propagate(far: &Far, cols: u64, bytes: u64, kernels: [[&'static str; 2]; 3], 
         responses: arguments.responses,
         inverse_degree: arguments.inverse_degree,
         hop_weights: arguments.hop_weights,
+        state_scale: arguments.state_scale,
         rows,
         block_rows: block_items,
         cols: cols as u32,
-        state_scale: 1.0,
     };
     let grid = [cols.div_ceil(32), blocks];
     for names in [
@@ -149,9 +149,9 @@ fn propagate(far: &Far, cols: u64, bytes: u64, kernels: [[&'static str; 2]; 3], 
         hop_weights: arguments.hop_weights,
         long_rows: far.values(&[rows as u32 - 1]),
         first_segment: far.values(&[0u32, 1]),
+        state_scale: arguments.state_scale,
         long_row_count: 1,
         cols: cols as u32,
-        state_scale: 1.0,
     };
     far.flat(of_states(["propagate_long_forward_f32", "propagate_long_forward_f16"], bytes), cols, &long);
     far.flat(of_states(["propagate_long_backward_f32", "propagate_long_backward_f16"], bytes), cols, &long);
@@ -271,12 +271,12 @@ fn hops_of_classes() {
             inverse_degree: far.zeros(rows),
             node_weights: far.zeros(rows * 4),
             graph_of: far.zeros(rows),
+            scale: far.values(&[1.0f32]),
             rows,
             columns: COLUMNS as u32,
             width: COLUMNS as u32,
             outputs: COLUMNS as u32,
             hops: 4,
-            scale: 1.0,
         };
         far.flat(of_states(["walk_start_f32", "walk_start_f16"], bytes), rows * COLUMNS, &start);
         let graphs = abi::WalkStart { d_logits: far.zeros(16), width: 16, outputs: 16, ..start };
@@ -308,10 +308,10 @@ fn project(far: &Far, bytes: u64, states: *mut c_void) {
         states,
         values: far.zeros(rows * COLUMNS),
         inverse_degree: far.zeros(rows),
+        scale: far.values(&[1.0f32]),
         rows,
         part_rows: block_rows,
         columns,
-        unscale: 1.0,
     };
     far.flat(of_states(["project_load_f32", "project_load_f16"], bytes), rows * COLUMNS, &load);
     if bytes == 2 {
@@ -342,6 +342,7 @@ fn project(far: &Far, bytes: u64, states: *mut c_void) {
         states,
         weights: far.zeros(COLUMNS),
         inverse_degree: load.inverse_degree,
+        scale: load.scale,
         x: abi::SparseColumns {
             column_ptr: far.values(&[0u64, 2]),
             rows: far.values(&[rows as u32 - 2, rows as u32 - 1]),
@@ -354,7 +355,6 @@ fn project(far: &Far, bytes: u64, states: *mut c_void) {
             features: 1,
         },
         columns,
-        unscale: 1.0,
     };
     let name = of_states(["project_sparse_sums_f32", "project_sparse_sums_f16"], bytes);
     far.launch(name, [1, 2], [32, 8], 0, &backward);
@@ -501,6 +501,7 @@ fn sums_and_losses() {
             rows,
             block_rows,
             outputs: columns,
+            stride: width as u32,
             scale: 1.0,
         };
         far.launch(kernel, [blocks, 1], [256, 1], 0, &loss);
@@ -554,7 +555,7 @@ fn tables_of_walks() {
             first_feature: 0,
             block_features: 1,
             width: COLUMNS as u32,
-            staged: 0,
+            longest: 0,
         };
         far.flat(forward, 2, &arguments);
         let arguments = abi::TableSums {

@@ -270,16 +270,18 @@ fn training_of_two_seeds_in_a_directory_of_their_own() {
 }
 
 #[test]
-fn report_predictions_and_pictures() {
+fn report_predictions_pictures_and_exports() {
     if shim().is_none() {
         return;
     }
     let before = trained();
     std::fs::write(before.path("old.csv"), "what was there before").unwrap();
-    let jobs: [(&[&str], &str); 3] = [
+    let jobs: [(&[&str], &str); 5] = [
         (&["harmonia", "report", "run", "--quick"], "run/report.html"),
         (&["harmonia", "predict", "run", "--out", "old.csv"], "old.csv"),
         (&["harmonia", "shapes", "run", "--out", "shapes.svg"], "shapes.svg"),
+        (&["harmonia", "explain", "run", "--out", "terms.parquet"], "terms.parquet"),
+        (&["harmonia", "export", "run", "--format", "onnx", "--out", "model.onnx"], "model.onnx"),
     ];
     for (command, file) in jobs {
         check(&Job { before: &before, command, next: &|_| Some(command.to_vec()), kept: &[file] });

@@ -83,6 +83,26 @@ fn every_task_expert_shape_and_number_of_active_experts() {
 }
 
 #[test]
+fn units_that_do_not_count_alike() {
+    for (at, (level, task)) in TASKS.into_iter().enumerate() {
+        let seed = 150 + at as u64;
+        let graphs = if level == Level::Graph { 5 } else { 1 };
+        let recipe = Recipe { seed, nodes: 20, graphs, level, task, unit_weights: true, ..Recipe::default() };
+        let problem = recipe.problem();
+        check::<f64>(&problem, None, None, F64_TOLERANCE);
+        check::<f32>(&problem, None, None, F32_TOLERANCE);
+        // Weights of 1 are none, to the bit.
+        let units = problem.dataset.units();
+        let ones = Problem { unit_weights: Some(vec![1.0; units]), ..recipe.problem() };
+        let none = Problem { unit_weights: None, ..recipe.problem() };
+        for plan in plans() {
+            let [ones, none] = [&ones, &none].map(|problem| run::<f32>(problem, plan, None, None));
+            assert_eq!((ones.loss, ones.gradient), (none.loss, none.gradient), "{plan:?} {recipe:?}");
+        }
+    }
+}
+
+#[test]
 fn every_walk() {
     let mut seed = 200;
     for direction in [Direction::Undirected, Direction::Directed] {

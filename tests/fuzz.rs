@@ -20,7 +20,7 @@ use harmonia::dataset::Dataset;
 use harmonia::device::cpu::Cpu;
 use harmonia::model::Checkpoint;
 use harmonia::npy::Npy;
-use harmonia::runs::{TrainedRun, saved_layers};
+use harmonia::runs::{ReadModel, TrainedRun, saved_layers};
 use harmonia::session::{Session, Silent};
 use harmonia::tabulate::{Builder, TablePlan, kept};
 use harmonia::walk_table::CellBits;
@@ -145,7 +145,7 @@ fn checkpoints() {
 fn run_directories() {
     let run = run();
     let root = run.scratch.path("run");
-    assert!(run.files.len() >= 7, "{:?}", run.files.iter().map(|(path, _)| path).collect::<Vec<_>>());
+    assert!(run.files.len() >= 8, "{:?}", run.files.iter().map(|(path, _)| path).collect::<Vec<_>>());
     fuzz("run directories", 20, |dice| {
         let (path, sound) = &run.files[dice.below(run.files.len())];
         let bytes = damaged(dice, sound);
@@ -153,6 +153,7 @@ fn run_directories() {
         let read = || {
             let opened = TrainedRun::open(&root, |_| Ok(run.dataset.clone()))?;
             opened.centres()?;
+            ReadModel::open(&root)?;
             opened.history()
         };
         let _ = judge(bytes.len(), || read().map_err(first_line));

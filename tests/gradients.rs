@@ -67,6 +67,19 @@ fn every_task() {
 }
 
 #[test]
+fn units_that_do_not_count_alike() {
+    let mut tally = Tally::default();
+    let tasks = [Task::Binary, Task::Classes(4), Task::Multi(3), Task::Numbers(2)];
+    for (at, task) in tasks.into_iter().enumerate() {
+        let node = Recipe { seed: 2100 + at as u64, task, unit_weights: true, ..Recipe::default() };
+        check(&mut tally, &node.problem(), None, None);
+        let graph = Recipe { level: Level::Graph, graphs: 4, ..node };
+        check(&mut tally, &graph.problem(), None, None);
+    }
+    tally.finish();
+}
+
+#[test]
 fn every_walk() {
     let mut tally = Tally::default();
     let mut seed = 3000;

@@ -14,7 +14,7 @@ use common::host_library::{address_sanitized_kernels, checked_kernels, run_sanit
 use common::parity::{BFLOAT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, check};
 use common::problems::{Recipe, Task, Values};
 use common::recorded::Recorded;
-use common::{assert_close, difference, run, run_on, selections};
+use common::{assert_close, difference, penalties, run, run_on, selections};
 use harmonia::architecture::HopWeights;
 use harmonia::config::{DropoutPlace, Monb, States};
 use harmonia::dataset::Level;
@@ -52,6 +52,9 @@ fn recipes() -> Vec<Recipe> {
         Recipe { seed: 8, nodes: 40, features: 100, walk: walk(true, false), experts: 5, ..base.clone() },
         Recipe { seed: 9, nodes: 25, features: 132, walk: walk(false, true), weighted: true, ..base.clone() },
         Recipe { seed: 10, nodes: 45, graphs: 7, features: 9, level: Level::Graph, ..base.clone() },
+        Recipe { seed: 17, nodes: 45, graphs: 7, level: Level::Graph, unit_weights: true, ..base.clone() },
+        Recipe { seed: 18, nodes: 70, task: Task::Multi(3), unit_weights: true, ..base.clone() },
+        Recipe { seed: 19, nodes: 70, task: Task::Numbers(2), unit_weights: true, ..base.clone() },
         Recipe { seed: 11, nodes: 45, graphs: 4, features: 17, values: Values::Few(3), ..base.clone() },
         Recipe { seed: 12, nodes: 300, features: 3, hop_weights: HopWeights::Free, hops: 4, ..base.clone() },
         Recipe { seed: 12, features: 300, hop_weights: HopWeights::Free, hop_basis: true, hops: 5, ..base.clone() },
@@ -114,6 +117,8 @@ fn random_recipes(count: u64) -> Vec<Recipe> {
                 2 => Task::Multi(2 + pick(&[0, 31])),
                 _ => Task::Numbers(1 + pick(&[0, 32])),
             },
+            // Drawn by the seed, so that nothing else changes.
+            unit_weights: seed % 2 == 1,
             loss: None,
             values: Values::Continuous,
             experts,
@@ -180,7 +185,7 @@ const RANDOM_SHAPES: u64 = 24;
 const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, shared: 99 << 10, pieces: 2 };
 
 /// Kernels that are one block by design.
-const ONE_BLOCK: [&str; 3] = ["judge_loss", "judge_norm", "select_segments"];
+const ONE_BLOCK: [&str; 4] = ["half_scale", "judge_loss", "judge_norm", "select_segments"];
 
 /// Every kernel there is was launched, and once in more than one block. `launches`: most blocks of a launch, by kernel.
 fn assert_reached<S: AsRef<str> + Ord>(launches: &BTreeMap<S, u64>) {
@@ -199,6 +204,7 @@ fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
     }
     masks(&device);
     kept(&device);
+    penalties::check(&device);
     selections::check(&device, States::F32);
     for (states, tolerance) in [(States::F16, HALF_TOLERANCE), (States::Bf16, BFLOAT_TOLERANCE)] {
         let device = launcher(states);
@@ -354,7 +360,11 @@ fn every_op_agrees_on_an_emulated_gpu() {
     let test = |name: &str, kernels| {
         let mut command = emulator.command(&std::env::current_exe().unwrap(), kernels);
         command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env("PTXEMU_RACE", "1");
-        command.env("PTXEMU_SUMMARY", emulator.scratch(name)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("PTXEMU_STATS", "1")
+            .env("PTXEMU_SUMMARY", emulator.scratch(name))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         (name.to_string(), command.spawn().unwrap())
     };
     let forms = emulator.kernels();
@@ -362,7 +372,7 @@ fn every_op_agrees_on_an_emulated_gpu() {
         test("every_op_agrees_on_a_gpu", forms[0]),
         test("every_op_agrees_on_a_gpu_in_few_blocks", *forms.last().unwrap()),
     ];
-    let mut launches = BTreeMap::new();
+    let (mut launches, mut turns) = (BTreeMap::new(), BTreeMap::new());
     for (name, child) in children {
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -370,13 +380,21 @@ fn every_op_agrees_on_an_emulated_gpu() {
         let summary = std::fs::read_to_string(emulator.scratch(&name)).unwrap();
         assert!(summary.contains(" races 0 uninit_global 0 uninit_shared 0 faults 0"), "{summary}");
         for launch in emulator::launches(&summary) {
+            let most = turns.entry(launch.kernel.clone()).or_insert(0.0);
+            *most = launch.turns.max(*most);
             let most = launches.entry(launch.kernel).or_insert(0);
             *most = launch.blocks.div_ceil(launch.launches).max(*most);
         }
     }
     assert_reached(&launches);
+    for (kernel, turns) in turns {
+        println!("{kernel}: {turns} turns an access to shared memory");
+        assert!(turns <= MOST_TURNS, "{kernel}: lanes meet in banks of shared memory, {turns} turns an access");
+    }
 }
 
+/// Turns of an access to shared memory, on average over a kernel; 1 where no two lanes meet in a bank.
+const MOST_TURNS: f64 = 1.1;
 /// Routing of one problem with the given embeddings: (experts as the gradient of the router shows them, gates).
 fn routed<D: Device<Real = f32>>(device: &D, recipe: &Recipe, embedding: f32) -> (Vec<usize>, Vec<f32>) {
     let problem = recipe.problem();

@@ -31,6 +31,7 @@ const DATA: &[&str] = &[
     "pickle",
     "archive",
     "npz",
+    "frame",
     "text",
     "tarball",
     "conversion",
@@ -66,13 +67,15 @@ const ENGINE: &[&str] = &[
     "explain",
     "diagnose",
 ];
+/// Behind the feature `runs`.
+const RUNS: &[&str] = &["settings", "recovery", "runs", "answers", "export", "report", "session"];
 /// Behind the feature `program`.
-const PROGRAM: &[&str] = &["settings", "recovery", "runs", "export", "report", "session", "studies", "cli"];
+const PROGRAM: &[&str] = &["studies", "cli"];
 
 #[test]
 fn no_module_imports_one_above_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let whole = [ENGINE, PROGRAM].concat();
+    let whole = [ENGINE, RUNS, PROGRAM].concat();
     let crates = [(root.join("crates/graph"), GRAPH), (root.join("crates/data"), DATA), (root.to_path_buf(), &whole)];
     let wrong: Vec<String> = crates.iter().flat_map(|(path, order)| upward(&path.join("src"), order)).collect();
     assert!(wrong.is_empty(), "imports that point upwards:\n{}", wrong.join("\n"));
@@ -85,6 +88,10 @@ fn the_engine_knows_neither_formats_nor_commands() {
         let module = top_module(&source, &path);
         if ENGINE.contains(&module.as_str()) {
             for outside in ["harmonia_data", "clap::", "indicatif::", "toml::", "signal_hook"] {
+                assert!(!text.contains(outside), "{} speaks of {outside}", path.display());
+            }
+        } else if RUNS.contains(&module.as_str()) {
+            for outside in ["clap::", "indicatif::", "signal_hook", "anstream"] {
                 assert!(!text.contains(outside), "{} speaks of {outside}", path.display());
             }
         }
@@ -116,6 +123,12 @@ fn the_library_alone_brings_no_formats_and_no_commands() {
         text.lines().map(|line| line.split(' ').next().unwrap_or("").to_string()).collect::<BTreeSet<_>>()
     };
     let (alone, whole) = (tree(&["--no-default-features"]), tree(&[]));
+    // What the Python package stands on: runs and formats, no commands.
+    let runs = tree(&["--no-default-features", "--features", "runs"]);
+    for name in ["clap", "indicatif", "anstream", "signal-hook", "harmonia-commit"] {
+        assert!(!runs.contains(name) && whole.contains(name), "{name}");
+    }
+    assert!(runs.contains("harmonia-data") && runs.contains("toml"));
     for name in ["clap", "ureq", "parquet", "zip", "tar", "indicatif", "toml", "harmonia-data"] {
         assert!(!alone.contains(name) && whole.contains(name), "{name}");
     }

@@ -1,9 +1,20 @@
 //! From a messy table to a model that was moved: gaps, categories, dates and bad rows in, other tables scored and explained
 //! by the names of their columns, without the store that it was trained on.
+//!
+//! What values add is in [`shapes`], tables that are not as the model knows them in [`refusals`], many units at once in [`many`], other
+//! models than HARMONIA in [`kinds`].
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+#[path = "own_data/kinds.rs"]
+mod kinds;
+#[path = "own_data/many.rs"]
+mod many;
 mod program;
+#[path = "own_data/refusals.rs"]
+mod refusals;
+#[path = "own_data/shapes.rs"]
+mod shapes;
 
 use program::Scratch;
 use serde_json::Value;
@@ -138,134 +149,140 @@ fn a_moved_model_scores_and_explains_tables_that_it_has_not_seen() {
     assert_eq!((all["features"].as_array().unwrap().len(), all["features_total"].as_u64()), (5, Some(5)));
 }
 
-/// Runs an exported scorer; none without numpy and scipy, which is said.
-fn python(scratch: &Scratch, arguments: &[&str]) -> Option<String> {
-    let ready = Command::new("python3").args(["-c", "import numpy, scipy"]).output();
-    if !ready.is_ok_and(|output| output.status.success()) {
-        println!("skipped: python3 with numpy and scipy is not here (pip install numpy scipy)");
-        return None;
-    }
-    let output = Command::new("python3").args(arguments).current_dir(scratch.path("")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
+/// What a moved model is read by, without anything of its data.
+fn json(scratch: &Scratch, command: &[&str]) -> Value {
+    serde_json::from_str(&scratch.harmonia_ok(&[command, &["--json"]].concat())).unwrap()
 }
 
 #[test]
-fn an_exported_scorer_predicts_as_the_program_does() {
+fn from_messy_tables_to_a_moved_model_that_is_scored_explained_and_exported() {
     let scratch = Scratch::new();
     trained(&scratch);
-    let unseen = |plan: &str| if plan == "plus" { "mars".to_string() } else { plan.to_string() };
-    tables(&scratch, "new", &customers(false, unseen, &[4, 3, 2, 1, 0]));
-    scratch.harmonia_ok(&["predict", "run", "new", "--out", "new.csv"]);
-    // Nothing is left to it but the file itself.
-    scratch.harmonia_ok(&["export", "run", "--format", "python", "--out", "score.py"]);
-    scratch.harmonia_ok(&["export", "run", "--format", "sql", "--out", "score.sql"]);
-    std::fs::remove_dir_all(scratch.path("run")).unwrap();
-    let Some(text) = python(&scratch, &["score.py", "new/nodes.csv", "new/edges.csv"]) else { return };
-    assert!(text.starts_with("id,p(stays),p(leaves)\nC0,"), "{text}");
-    let expected = predictions(&scratch, "new.csv");
-    let check = |text: &str| {
-        assert_eq!(text.lines().count(), expected.len() + 1);
-        for (line, (_, leaves)) in text.lines().skip(1).zip(&expected) {
-            let found: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
-            assert!((found - leaves).abs() < 1e-5, "{line}: {leaves}");
-        }
-    };
-    check(&text);
-    // The same by SQLite, over the tables as they are.
-    scratch.write(
-        "check.py",
-        "import csv, math, sqlite3\n\
-         db = sqlite3.connect(':memory:')\n\
-         for name in ('nodes', 'edges'):\n\
-         \x20   head, *rows = csv.reader(open(f'new/{name}.csv'))\n\
-         \x20   db.execute(f'CREATE TABLE {name} (' + ', '.join(head) + ')')\n\
-         \x20   db.executemany(f'INSERT INTO {name} VALUES (' + ', '.join('?' * len(head)) + ')', rows)\n\
-         db.executescript(open('score.sql').read())\n\
-         logits = dict(db.execute('SELECT id, logit FROM harmonia_prediction'))\n\
-         print('id,p')\n\
-         for row in list(csv.reader(open('new/nodes.csv')))[1:]:\n\
-         \x20   print(f'{row[0]},{1 / (1 + math.exp(-logits[row[0]]))}')\n",
-    );
-    check(&python(&scratch, &["check.py"]).unwrap());
-}
-
-#[test]
-fn exported_scorers_know_structure_graphs_and_several_classes() {
-    for dataset in ["cora", "mutag"] {
-        let scratch = Scratch::new();
-        let folder = if dataset == "cora" { "Cora" } else { "MUTAG" };
-        if !scratch.copy_data(folder) {
-            return;
-        }
-        let structure = "data.structure=degree,log-degree,returns,log-returns,triangles,bias";
-        let settings =
-            ["--set", structure, "--set", "walk.lazy=true", "--set", "data.normalise=row", "--recipe", "paper"];
-        scratch.train_ok(
-            &[&["--dataset", dataset, "--data-dir", "data", "--epochs", "2", "--out", "run"][..], &settings].concat(),
-        );
-        scratch.harmonia_ok(&["predict", "run", "--data-dir", "data", "--out", "p.csv"]);
-        scratch.harmonia_ok(&["export", "run", "--format", "python", "--out", "score.py"]);
-        let script = format!(
-            "import numpy as np, scipy.sparse as sp, os, score\n\
-             load = lambda name: np.load('data/{folder}/store/' + name + '.npy')\n\
-             ptr, idx = load('row_ptr'), load('col_idx')\n\
-             a = sp.csr_array((np.ones(len(idx)), idx, ptr), shape=(len(ptr) - 1,) * 2)\n\
-             n = a.shape[0]\n\
-             if os.path.exists('data/{folder}/store/features.npy'): x = load('features')\n\
-             else: x = sp.csr_array((load('features_val'), load('features_idx'), load('features_ptr')), shape=(n, sum(1 for c in score.MODEL['table']))).toarray()\n\
-             graph = np.searchsorted(load('graph_ptr')[1:], np.arange(n), side='right') if score.MODEL['level'] == 'graph' else None\n\
-             p = score.probabilities(score.score(x, a, graph))\n\
-             import csv\n\
-             rows = list(csv.reader(open('p.csv')))[1:]\n\
-             q = np.array([[float(v) for v in row[5:]] for row in rows])\n\
-             print(p.shape == q.shape and bool(abs(p - q).max() < 1e-5), abs(p - q).max())"
-        );
-        scratch.write("check.py", script);
-        let Some(text) = python(&scratch, &["check.py"]) else { return };
-        assert!(text.starts_with("True"), "{dataset}: {text}");
-    }
-}
-
-#[test]
-fn an_unseen_category_counts_as_missing_and_shifts_nothing() {
-    let scratch = Scratch::new();
-    trained(&scratch);
-    // Without the plan in these rows, and with a plan that nobody has seen.
-    let without = |plan: &str| if plan == "plus" { String::new() } else { plan.to_string() };
-    let unseen = |plan: &str| if plan == "plus" { "mars".to_string() } else { plan.to_string() };
-    tables(&scratch, "without", &customers(false, without, &AS_IS));
-    tables(&scratch, "unseen", &customers(false, unseen, &AS_IS));
-    scratch.harmonia_ok(&["predict", "run", "without", "--out", "without.csv"]);
-    let output = scratch.run("harmonia", &["predict", "run", "unseen", "--out", "unseen.csv"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (shapes, page) = (json(&scratch, &["shapes", "run"]), json(&scratch, &["report", "run", "--out", "r.html"]));
+    let global = json(&scratch, &["explain", "run", "--global"]);
     assert!(
-        output.status.success() && said.contains("that the model has not seen (`mars`) count as missing"),
-        "{said}"
+        page["locals"].as_array().unwrap().len() >= 2 && page["diagnostics"].is_object() && page["absent"].is_null()
     );
-    assert_eq!(predictions(&scratch, "unseen.csv"), predictions(&scratch, "without.csv"));
-}
+    std::fs::create_dir(scratch.path("elsewhere")).unwrap();
+    std::fs::rename(scratch.path("run"), scratch.path("elsewhere/model")).unwrap();
+    std::fs::remove_dir_all(scratch.path("store")).unwrap();
+    std::fs::remove_dir_all(scratch.path("raw")).unwrap();
 
-#[test]
-fn wrong_tables_are_refused_in_one_message_and_leave_nothing() {
-    let scratch = Scratch::new();
-    trained(&scratch);
-    let (nodes, edges) = customers(false, str::to_string, &AS_IS);
-    let refused = |name: &str, nodes: &str, parts: &[&str]| {
-        tables(&scratch, name, &(nodes.to_string(), edges.clone()));
-        scratch.refused("harmonia", &["predict", "run", name, "--out", "p.csv"], parts);
-        assert!(!scratch.path("p.csv").exists(), "{name}");
-    };
-    let renamed = nodes.replacen("age,plan", "Age,scheme", 1);
-    refused(
-        "absent",
-        &renamed,
-        &["nodes.csv: expected the columns of the model, found no columns `age`, `plan` (2 missing)"],
+    // The same curves, bars and importances without the data.
+    assert_eq!(json(&scratch, &["shapes", "elsewhere/model"]), shapes);
+    let features = shapes["features"].as_array().unwrap();
+    let named: Vec<&str> = features.iter().map(|feature| feature["feature"].as_str().unwrap()).collect();
+    assert_eq!(named, ["age", "plan", "joined", "member", "spent"], "one column of the table is one feature");
+    let of = |name: &str| &features[named.iter().position(|other| *other == name).unwrap()];
+    let plans: Vec<&str> =
+        of("plan")["values"].as_array().unwrap().iter().map(|v| v["value"].as_str().unwrap()).collect();
+    assert_eq!(plans, PLANS);
+    assert!(of("plan")["missing"]["nodes"].as_u64().unwrap() > 0 && of("plan").get("knots").is_none());
+    assert!(of("age")["missing"]["adds_by_class"]["leaves"].is_number() && of("age")["knots"].is_array());
+    assert!(of("spent").get("missing").is_none());
+    // A date is a number in days, and says so wherever it is shown.
+    assert_eq!((&of("joined")["unit"], of("spent").get("unit")), (&"days since 1970-01-01".into(), None));
+    assert!(
+        scratch
+            .harmonia_ok(&["shapes", "elsewhere/model", "--feature", "joined"])
+            .contains("f of joined in days since")
     );
-    let words = nodes.replacen("\nC0,", "\nC0,old", 1);
-    refused("changed", &words, &["column `age`: line 2: expected a number, found `old"]);
-    refused("empty", "", &["nodes.csv: is empty"]);
-    refused("header", nodes.lines().next().unwrap(), &["expected at least one node"]);
-    let swapped = nodes.replacen("joined,member", "member,joined", 1);
-    refused("swapped", &swapped, &["column `member`: line 2: expected a number, found `2024-"]);
+    let drawn = page["features"].as_array().unwrap().iter().find(|feature| feature["name"] == "joined").unwrap();
+    assert_eq!(drawn["shape"]["unit"], "days since 1970-01-01");
+    for file in ["s.svg", "s.csv", "s.json"] {
+        scratch.harmonia_ok(&["shapes", "elsewhere/model", "--out", file]);
+    }
+    let picture = std::fs::read_to_string(scratch.path("s.svg")).unwrap();
+    assert!(
+        picture.contains("joined, days since 1970-01-01")
+            && picture.contains(">basic<")
+            && picture.contains("missing: ")
+            && picture.contains("importance ")
+    );
+    assert!(
+        scratch
+            .harmonia_ok(&["shapes", "elsewhere/model", "--feature", "plan=pro"])
+            .contains("what each of its values adds")
+    );
+
+    // So does what is said over many units, where training has measured it.
+    let bare = json(&scratch, &["explain", "elsewhere/model", "--global"]);
+    assert_eq!(bare["features"], global["features"]);
+    scratch.refused("harmonia", &["explain", "elsewhere/model", "--global", "--split", "train"], &["store"]);
+    // The page without nodes: everything else is as it was, and what is about nodes says why it is not there.
+    let output = scratch.run("harmonia", &["report", "elsewhere/model", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("are not here"), "{said}");
+    let bare: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for part in ["summary", "history", "outputs", "features", "features_order", "importance_about", "experts"] {
+        assert_eq!(bare[part], page[part], "{part}");
+    }
+    assert!(bare["absent"].as_str().unwrap().contains("are not there"));
+    assert!(bare["locals"].as_array().unwrap().is_empty() && bare["diagnostics"].is_null());
+    assert!(scratch.path("elsewhere/model/report.html").is_file());
+    assert!(
+        page["summary"]["baselines"][0]["accuracy"].is_number()
+            && page["summary"]["details"]["test"]["brier"].is_number()
+    );
+    scratch.refused(
+        "harmonia",
+        &["report", "elsewhere/model", "--node", "C7", "--out", "n.html"],
+        &["are not here", "--data"],
+    );
+
+    // New tables: scored, explained, shown.
+    tables(&scratch, "new", &customers(false, str::to_string, &[3, 1, 4, 0, 2]));
+    scratch.harmonia_ok(&["predict", "elsewhere/model", "new", "--out", "predictions.csv"]);
+    scratch.harmonia_ok(&["explain", "elsewhere/model", "--data", "new", "--out", "terms.csv"]);
+    let other = json(&scratch, &["report", "elsewhere/model", "--data", "new", "--node", "C7", "--out", "new.html"]);
+    assert_eq!((&other["summary"]["dataset"], &other["locals"][0]["name"]), (&"new".into(), &"C7".into()));
+    let parts = other["locals"][0]["by_feature"]["parts"].as_array().unwrap();
+    let plan = parts.iter().find(|part| part["name"] == "plan").unwrap();
+    assert!(plan["value"].is_null() && plan["text"].is_string(), "{plan}");
+    scratch.refused("harmonia", &["report", "elsewhere/model", "--data", "new"], &["--out"]);
+    // What is about the nodes of training says that these are gone, and what can be done.
+    let of_training: [&[&str]; 4] = [
+        &["predict", "elsewhere/model", "--out", "p.csv"],
+        &["explain", "elsewhere/model", "--node", "C7"],
+        &["intervene", "elsewhere/model", "--node", "C7", "--set", "age=50"],
+        &["diagnose", "elsewhere/model"],
+    ];
+    for command in of_training {
+        scratch.refused("harmonia", command, &["the data of training (", "are not here: bring them back"]);
+    }
+    // A what-if about a new node: the oracle is a table that has the other value.
+    let what_if = ["intervene", "elsewhere/model", "--data", "new", "--node", "C7", "--set", "age=50"];
+    let changed = json(&scratch, &what_if);
+    let (nodes, edges) = customers(false, str::to_string, &AS_IS);
+    let row = nodes.lines().nth(8).unwrap();
+    let cells: Vec<&str> = row.split(',').collect();
+    let other = nodes.replacen(row, &format!("C7,50,{}", cells[2..].join(",")), 1);
+    tables(&scratch, "fifty", &(other, edges));
+    let fifty = json(&scratch, &["explain", "elsewhere/model", "--data", "fifty", "--node", "C7"]);
+    assert!((changed["after"].as_f64().unwrap() - fifty["logit"].as_f64().unwrap()).abs() < 1e-4, "{changed} {fifty}");
+    let mean = ["intervene", "elsewhere/model", "--data", "new", "--node", "C7", "--mean-node", "C7"];
+    scratch.refused("harmonia", &mean, &["cannot be used with"]);
+
+    // Exported, with nothing left but the files.
+    for (format, file) in [("python", "score.py"), ("sql", "score.sql"), ("onnx", "score.onnx")] {
+        scratch.harmonia_ok(&["export", "elsewhere/model", "--format", format, "--out", file]);
+    }
+    std::fs::remove_dir_all(scratch.path("elsewhere")).unwrap();
+    scratch.write("check.py", include_str!("export/check.py"));
+    let mut python = Command::new("python3");
+    let output = python.args(["check.py", "table", "new"]).current_dir(scratch.path("")).output();
+    match output.map(|output| (output.status.success(), output)) {
+        Ok((true, output)) => {
+            let text = String::from_utf8(output.stdout).unwrap();
+            let differences = text.lines().filter(|line| !line.starts_with("skipped"));
+            for line in differences {
+                assert!(line.split(' ').nth(1).unwrap().parse::<f64>().unwrap() < 1e-5, "{text}");
+            }
+            println!("{text}");
+        }
+        Ok((false, output)) if !String::from_utf8_lossy(&output.stderr).contains("No module named") => {
+            panic!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+        _ => println!("skipped: python3 with numpy and scipy is not here (pip install numpy scipy)"),
+    }
 }

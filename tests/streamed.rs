@@ -7,19 +7,20 @@ mod common;
 
 use common::as_sparse;
 use common::emulator::{Emulator, Form};
+use common::forward::forward_driver;
 use common::problems::{Recipe, Task, Values};
 use harmonia::config::{Config, DropoutPlace, Engine, Propagate, Sparse, States, TableUse};
 use harmonia::dataset::{Dataset, Level};
 use harmonia::device::Device;
 use harmonia::device::cuda::{self, Cuda};
 use harmonia::device::host::Host;
-use harmonia::device::launcher::{Blocks, Launcher};
+use harmonia::device::launcher::{Blocks, Driver, Launch, Launcher, abi};
 use harmonia::graph::{Direction, Split};
 use harmonia::model::MemoryPlan;
 use harmonia::plan::Streamed;
 use harmonia::train::trainer::State;
 use harmonia::train::{Evaluation, Prepared, RunName, Trainer};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -196,17 +197,25 @@ fn what_cannot_fit_is_refused_with_what_stays() {
     assert!(message.contains("engine.propagate = classes"), "{message}");
 }
 
+/// How many there are; none is said.
+fn gpus() -> usize {
+    match cuda::device_count() {
+        Ok(0) => println!("skipped: no CUDA device"),
+        Err(error) if error.to_string().starts_with("no NVIDIA driver") => {
+            println!("skipped: no CUDA device ({error})");
+        }
+        // A GPU that is there and does not work is no reason to skip.
+        count => return count.unwrap(),
+    }
+    0
+}
+
 /// Features and walk, then a table, on a real GPU or on an emulated one.
 #[test]
 fn panels_change_nothing_on_a_gpu() {
-    match cuda::device_count() {
-        Ok(0) => return println!("skipped: no CUDA device"),
-        Err(error) if error.to_string().starts_with("no NVIDIA driver") => {
-            return println!("skipped: no CUDA device ({error})");
-        }
-        // A GPU that is there and does not work is no reason to skip.
-        count => count.unwrap(),
-    };
+    if gpus() == 0 {
+        return;
+    }
     let exact = std::env::var_os(EMULATED).is_some();
     let device = Launcher::new(Cuda::new(0).unwrap(), States::F32).with_blocks(BLOCKS);
     let mut config = config();
@@ -219,12 +228,139 @@ fn panels_change_nothing_on_a_gpu() {
     assert!(seen.table_bytes > 0, "{seen:?}");
 }
 
-/// The same on the emulator, with a second stream that transfers as early and as late as the order allows
-/// (`emulator/streams.cpp`). The next panel is asked for while work on the present one is under way, and the host waits for
-/// page-locked memory alone.
+/// Bytes of a panel: more pieces than there are page-locked buffers.
+const PANEL: usize = 20 << 20;
+/// Floats that work reads, at the beginning of each piece and at the end.
+const READ: usize = 256;
+
+/// Floats from `at` on that a panel has.
+fn panel_values(panel: usize, at: usize) -> impl Iterator<Item = f32> {
+    (at..).map(move |at| (panel * 1_000_003 + at) as f32)
+}
+
+/// Panel after panel through a lane, the next on its way while work reads the present one: what the work found.
+fn through_a_lane<V: Driver>(driver: &V, panels: usize) -> harmonia::Result<Vec<Vec<f32>>> {
+    let starts = [0, (8 << 20) / 4, (16 << 20) / 4, PANEL / 4 - READ];
+    let mut lane = driver.lane(PANEL)?;
+    let bring = |lane: &mut V::Lane, panel: usize| {
+        driver.bring(lane, panel % 2, PANEL, &mut |first, piece| {
+            let values = panel_values(panel, first / 4);
+            piece
+                .chunks_exact_mut(4)
+                .zip(values)
+                .for_each(|(bytes, value)| bytes.copy_from_slice(&value.to_le_bytes()));
+        })
+    };
+    // Before anything is under way: whoever makes room may wait for all of it.
+    let room = |panel| starts.map(|start| Ok((driver.allocate(READ * 4)?, panel, start)));
+    let found = (0..panels).flat_map(room).collect::<harmonia::Result<Vec<(V::Memory, usize, usize)>>>()?;
+    bring(&mut lane, 0)?;
+    for panel in 0..panels {
+        driver.arrive(&mut lane, panel % 2)?;
+        for (memory, _, start) in &found[panel * starts.len()..][..starts.len()] {
+            let arguments = abi::Keep {
+                kept: driver.address(memory) as *mut f32,
+                values: (driver.place(&lane, panel % 2) + *start as u64 * 4) as *const f32,
+                length: READ as u64,
+            };
+            let arguments = (&raw const arguments).cast();
+            let (kernel, grid, block) = ("keep", [1, 1, 1], [256, 1, 1]);
+            // SAFETY: a place has more floats than are read, and there is room for these.
+            #[allow(unsafe_code)]
+            unsafe {
+                driver.launch(&Launch { kernel, grid, block, shared_bytes: 0, arguments })?;
+            }
+        }
+        driver.leave(&mut lane, panel % 2)?;
+        bring(&mut lane, panel + 1)?;
+    }
+    let read = |(memory, ..): &(V::Memory, usize, usize)| {
+        let mut bytes = vec![0; READ * 4];
+        driver.read(&mut bytes, memory)?;
+        Ok(bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect())
+    };
+    let values = found.iter().map(read).collect::<harmonia::Result<Vec<Vec<f32>>>>()?;
+    for (values, (_, panel, start)) in values.iter().zip(&found) {
+        let expected: Vec<f32> = panel_values(*panel, *start).take(READ).collect();
+        if *values != expected {
+            return Err(harmonia::Error::Device(format!("panel {panel} from {start} on is not what was brought")));
+        }
+    }
+    Ok(values)
+}
+
+/// On a real GPU, or on an emulated one.
 #[test]
-fn panels_come_beside_the_work_on_an_emulated_gpu() {
+fn a_lane_brings_what_it_was_given_on_a_gpu() {
+    if gpus() > 0 {
+        through_a_lane(&Cuda::new(0).unwrap(), 5).unwrap();
+    }
+}
+
+/// The host's driver, forgetting to say when work begins or ends to use a place.
+struct Forgetful {
+    host: Host,
+    forgotten: &'static str,
+}
+
+#[allow(unsafe_code)]
+impl Driver for Forgetful {
+    forward_driver!(write read send receive clear launch gemm);
+
+    fn arrive(&self, lane: &mut Self::Lane, place: usize) -> harmonia::Result<()> {
+        if self.forgotten == "arrive" { Ok(()) } else { self.host.arrive(lane, place) }
+    }
+    fn leave(&self, lane: &mut Self::Lane, place: usize) -> harmonia::Result<()> {
+        if self.forgotten == "leave" { Ok(()) } else { self.host.leave(lane, place) }
+    }
+}
+
+/// Bugs of the second stream, planted: a lane is used, and a whole training streamed, without one of the waits.
+#[test]
+fn a_forgotten_wait_is_found_on_the_host() {
+    let run = |forgotten| through_a_lane(&Forgetful { host: Host::new().unwrap(), forgotten }, 5);
+    run("nothing").unwrap();
+    for (forgotten, found) in [("arrive", "is Filled, not InUse"), ("leave", "filled while it is in use")] {
+        let message = run(forgotten).unwrap_err().to_string();
+        assert!(message.contains(found), "{forgotten}: {message}");
+        let driver = Forgetful { host: Host::new().unwrap(), forgotten };
+        let device = Launcher::new(driver, States::F32).with_blocks(BLOCKS);
+        let (dataset, config) = (dataset(&nodes()), config());
+        let (budget, _) = budgets(&device, &dataset, &config)[0];
+        let config = within(&config, budget);
+        let run = prepared(&dataset, &config);
+        let message = Trainer::new(&device, &run, &config, None).unwrap().epoch().unwrap_err().to_string();
+        assert!(message.contains("of a lane is"), "{forgotten}: {message}");
+    }
+}
+
+/// The same on the emulator: each wait that is forgotten (`emulator/streams.cpp`) is found by what work reads.
+#[test]
+fn a_forgotten_wait_is_found_on_an_emulated_gpu() {
     let Some(emulator) = Emulator::found() else { return };
+    let beside = second_stream(&emulator);
+    let test = "a_lane_brings_what_it_was_given_on_a_gpu";
+    let run = |forgotten: Option<&str>| {
+        let mut command = emulated(&emulator, &beside, test);
+        if let Some(what) = forgotten {
+            command.env("STREAMS_FORGET", what);
+        }
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (success, text) = run(None);
+    assert!(success && !text.contains("skipped"), "{text}");
+    for forgotten in ["arrive", "leave", "record", "buffer"] {
+        let (success, text) = run(Some(forgotten));
+        assert!(!success, "nobody noticed a forgotten {forgotten}: {text}");
+        let reports = ["is not what was brought", "UNINIT"];
+        assert!(reports.iter().any(|report| text.contains(report)), "{forgotten}: {text}");
+        println!("{forgotten}: found");
+    }
+}
+
+/// `emulator/streams.cpp`, built: where the loader finds it before the emulator.
+fn second_stream(emulator: &Emulator) -> PathBuf {
     let libraries = emulator.libraries();
     let beside = emulator.scratch("streams");
     std::fs::create_dir_all(&beside).unwrap();
@@ -233,12 +369,28 @@ fn panels_come_beside_the_work_on_an_emulated_gpu() {
     compiler.args(["-std=c++20", "-O2", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o"]).arg(beside.join("libcuda.so"));
     compiler.arg(format!("-DEMULATOR=\"{}\"", libraries.join("libcuda.so").display()));
     assert!(compiler.arg(source).arg(libraries.join("libcuda.so")).arg("-ldl").status().unwrap().success());
+    beside
+}
+
+/// A test of this file on an emulated GPU with two streams.
+fn emulated(emulator: &Emulator, beside: &Path, test: &str) -> Command {
     let form = emulator.kernels()[0];
     assert!(matches!(form, Form::Source | Form::Fatbin));
-    let (log, summary) = (emulator.scratch("streams.log"), emulator.scratch("streams.summary"));
     let mut command = emulator.command(&std::env::current_exe().unwrap(), form);
-    command.args(["--exact", "panels_change_nothing_on_a_gpu", "--nocapture"]).env(EMULATED, "1");
-    command.env("LD_LIBRARY_PATH", std::env::join_paths([&beside, &libraries.to_path_buf()]).unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(EMULATED, "1");
+    command.env("LD_LIBRARY_PATH", std::env::join_paths([beside, emulator.libraries()]).unwrap());
+    command
+}
+
+/// The same on the emulator, with a second stream that transfers as early and as late as the order allows
+/// (`emulator/streams.cpp`). The next panel is asked for while work on the present one is under way, and the host waits for
+/// page-locked memory alone.
+#[test]
+fn panels_come_beside_the_work_on_an_emulated_gpu() {
+    let Some(emulator) = Emulator::found() else { return };
+    let beside = second_stream(&emulator);
+    let (log, summary) = (emulator.scratch("streams.log"), emulator.scratch("streams.summary"));
+    let mut command = emulated(&emulator, &beside, "panels_change_nothing_on_a_gpu");
     command.env("PTXEMU_RACE", "1").env("PTXEMU_SUMMARY", &summary).env("STREAMS_LOG", &log);
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

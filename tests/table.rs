@@ -50,6 +50,7 @@ fn table_of(dataset: &Dataset, walk: Walk, hops: usize, points: usize, bits: Cel
 fn batch(problem: &Problem, table: &Arc<WalkTable>, dropped: f64) -> Batch {
     let objective = problem.objective();
     let batches = Batches::tabled(&problem.dataset, Arc::clone(table), dropped).for_loss(objective, None);
+    let batches = batches.weighted(problem.unit_weights.clone().map(Arc::from));
     batches.holding(&problem.dataset.split.train)
 }
 
@@ -65,6 +66,7 @@ fn recipes(values: Values) -> Vec<Recipe> {
             let features = 4 + flags as usize / 2;
             let node =
                 Recipe { seed, values, direction, walk, weighted, hops, features, nodes: 40, ..Recipe::default() };
+            let node = Recipe { unit_weights: flags == 1, ..node };
             let task = [Task::Classes(3), Task::Binary, Task::Multi(2), Task::Numbers(2)][flags as usize];
             all.push(Recipe { task, ..node.clone() });
             all.push(Recipe { graphs: 5, task, ..node.clone() });
@@ -307,7 +309,7 @@ fn a_run_that_went_over_to_a_finer_table_resumes_with_it() {
     whole.epoch().unwrap();
     let finer = run.tabulation.plan().unwrap().better(&config, &run.dataset).unwrap();
     assert_eq!(finer.points, 5);
-    whole.replace_table(tables.table(&run.dataset, config.walk, &finer, &watch).unwrap(), &finer);
+    whole.replace_table(tables.table(&run.dataset, config.walk, &finer, &watch).unwrap(), &finer).unwrap();
     whole.epoch().unwrap();
     let state = whole.state().unwrap();
     let mut resumed = Trainer::new(&device, &run, &config, Some(state)).unwrap();

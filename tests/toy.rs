@@ -30,6 +30,7 @@ fn architecture(outputs: usize) -> Architecture {
         embedding: 1,
         hops: 2,
         hop_weights: HopWeights::Simplex,
+        family: Default::default(),
     }
 }
 

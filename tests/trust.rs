@@ -255,12 +255,13 @@ fn a_name_that_is_not_utf8_is_refused_before_training() {
 fn pipes_and_devices_in_a_run_directory_neither_hang_nor_eat_memory() {
     let scratch = Scratch::new();
     scratch.train_ok(&train(&["--epochs", "1", "--out", "run"]));
-    let cases: [(&str, &str, &[&str]); 5] = [
+    let cases: [(&str, &str, &[&str]); 6] = [
         ("summary.json", "harmonia", &["explain", "run", "--node", "3"]),
         ("summary.json", "harmonia-train", &["--resume", "run"]),
         ("last.safetensors", "harmonia-train", &["--resume", "run"]),
         ("metrics.jsonl", "harmonia-train", &["--resume", "run"]),
-        ("data.json", "harmonia", &["shapes", "run"]),
+        ("data.json", "harmonia", &["explain", "run", "--node", "3"]),
+        ("measured.jsonl", "harmonia", &["shapes", "run"]),
     ];
     for (file, binary, command) in cases {
         for device in [true, false] {

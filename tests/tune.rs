@@ -100,6 +100,7 @@ fn no_test_score_appears_unless_it_is_asked_for() {
     let people = search(&["--out", "t", "--evaluate"]).into_iter().filter(|word| *word != "--json");
     let text = scratch.harmonia_ok(&people.collect::<Vec<_>>());
     assert!(text.contains("nested test, over 3 run(s)") && text.contains("honest"), "{text}");
+    assert!(text.contains("majority ") && evaluated["constant"]["nll"]["mean"].is_f64(), "{text}");
 }
 
 #[test]
@@ -213,4 +214,46 @@ fn seeds_of_one_split_are_compared_by_their_mean() {
     assert_eq!(found["winners"][0], found["chosen"]["trial"]);
     assert!(found["test"]["accuracy"]["mean"].is_f64());
     assert_eq!(found["evaluated"].as_array().unwrap().len(), 3);
+}
+
+/// Trainings in `trials.jsonl`, by the share of their epochs.
+fn trainings(directory: &Path, divisor: u64) -> Vec<u64> {
+    let text = std::fs::read_to_string(directory.join("trials.jsonl")).unwrap();
+    let lines = text.lines().skip(1).map(json).filter(|line| line["divisor"] == divisor);
+    lines.map(|line| line["trial"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_search_that_does_not_fit_into_its_budget_tries_fewer_settings_and_goes_on_later() {
+    let scratch = scratch();
+    // 27 settings, each of them a part of a second or more in full: several times the budget.
+    let long = ["tune", "ring", "--trials", "27", "--space", "space.toml", "--json", "--out", "t", "--jobs", "1"];
+    let settings = ["--set", "model.hidden=[4]", "--set", "train.epochs=9000", "--set", "train.patience=0"];
+    let budget = |time| [&long[..], &settings, &["--threads", "1", "--budget", time]].concat();
+    let output = scratch.run("harmonia", &budget("1s"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("of 27 settings fit into the budget (rung 1 of 3)"), "{said}");
+    let found = json(&String::from_utf8_lossy(&output.stdout));
+    let tried = found["trials"].as_u64().unwrap();
+    assert!((1..27).contains(&tried), "{tried}");
+    let text = std::fs::read_to_string(scratch.path("t/tuned.toml")).unwrap();
+    assert!(text.contains(&format!("{tried} settings tried")), "{text}");
+    // With fewer settings there was time to train the best of them in full; a training that was under way may have been the last.
+    let first = trainings(&scratch.path("t"), 9);
+    assert!(first.len() < 27 && first.len() as u64 >= tried, "{first:?}");
+    let rungs: Vec<u64> =
+        found["schedule"].as_array().unwrap().iter().map(|rung| rung["settings"].as_u64().unwrap()).collect();
+    assert!(rungs[0] < 27 && rungs[1] <= rungs[0].div_ceil(3) && rungs[2] <= rungs[1].div_ceil(3), "{rungs:?}");
+
+    // More time: what is finished is not trained again, and all settings have their turn.
+    let before = std::fs::read_to_string(scratch.path("t/trials.jsonl")).unwrap();
+    let found = json(&scratch.harmonia_ok(&budget("10m")));
+    assert_eq!(found["trials"], 27);
+    assert!(std::fs::read_to_string(scratch.path("t/trials.jsonl")).unwrap().starts_with(&before));
+    let mut first = trainings(&scratch.path("t"), 9);
+    first.sort_unstable();
+    assert_eq!(first, (0..27).collect::<Vec<u64>>());
+    // A store by --dataset is the same search; both at once are refused.
+    scratch.refused("harmonia", &["tune", "ring", "--dataset", "ring"], &["--dataset"]);
 }

@@ -5,8 +5,10 @@
     peers/bin/python scripts/peers/compare_tables.py --bin target/release            # --store DIR adds a store of yours
 
 All read the same store and split. Each peer has the columns of a node alone and with the means of its neighbours at one and two
-steps ("+ means"); none is tuned beyond what it does by itself (cross-validated ridge, early stopping). Prints one Markdown table:
-mean over --seeds tables of each kind, which are generated anew; of a store with several splits, over the first of them.
+steps ("+ means"); none is tuned beyond what it does by itself (cross-validated ridge, early stopping). "tuned" (--tune) is
+`harmonia tune`, 27 settings of its built-in space compared by validation ROC-AUC, and the test score of the winner. Prints one Markdown
+table: mean over --seeds tables of each kind, which are generated anew, from --first on (the settings of the preset were chosen on
+tables of seed 0 and 100); of a store with several splits, over the first of them.
 """
 
 import argparse
@@ -77,31 +79,48 @@ def ours(binary, store, number, out):
     return json.loads(done.stdout)["test"]["roc_auc"]["mean"]
 
 
+def tuned(binary, store, number, out):
+    """Test score of what validation chose among 27 settings."""
+    command = [f"{binary}/harmonia", "tune", str(store), "--seed", str(number), "--metric", "roc_auc", "--evaluate", "--json", "-q"]
+    done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)["test"]["roc_auc"]["mean"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="target/release", help="directory of harmonia and harmonia-train")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="tables of each kind")
+    parser.add_argument("--first", type=int, default=1, help="seed of the first of them")
+    parser.add_argument("--tune", action="store_true", help="search for settings too: a column more, minutes")
+    parser.add_argument("--share", type=float, help="share of the nodes that are positive [default: about a fifth]")
+    parser.add_argument("--nodes", type=int, default=tables.NODES)
+    parser.add_argument("--splits", type=int, default=3, help="splits of each --store")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--store", action="append", default=[], help="a store of two classes to compare on too")
+    parser.add_argument("--store", action="append", default=[], help="a store of two classes to compare on too; its splits from 0 on")
     flags = parser.parse_args()
     warnings.filterwarnings("ignore")
     results = {}
     with tempfile.TemporaryDirectory() as home:
         home = pathlib.Path(home)
         cases = []
-        for seed in range(flags.seeds):
+        for seed in range(flags.first, flags.first + flags.seeds):
             for kind in tables.KINDS:
-                tables.write(home / f"csv-{seed}", kind, seed)
+                tables.write(home / f"csv-{seed}", kind, seed, flags.nodes, flags.share)
                 store = home / f"store-{seed}-{kind}"
                 convert = [f"{flags.bin}/harmonia", "data", "convert", str(home / f"csv-{seed}" / kind), "--format", "table"]
                 subprocess.run([*convert, "--undirected", "--out", str(store)], check=True, capture_output=True)
                 cases.append((kind, store, seed))
-        cases += [(pathlib.Path(store).name, store, seed) for store in flags.store for seed in range(flags.seeds)]
+        cases += [(pathlib.Path(store).name, store, seed) for store in flags.store for seed in range(flags.splits)]
         for at, (kind, store, seed) in enumerate(cases):
             row = results.setdefault(kind, {})
-            for name, score in [*peers(store, seed, flags.threads), ("harmonia", ours(flags.bin, store, seed, home / f"run-{at}"))]:
+            scores = [*peers(store, seed, flags.threads), ("harmonia", ours(flags.bin, store, seed, home / f"run-{at}"))]
+            if flags.tune:
+                scores.append(("tuned", tuned(flags.bin, store, seed, home / f"tune-{at}")))
+            for name, score in scores:
                 row.setdefault(name, []).append(100 * score)
-            print(kind, seed, {name: round(scores[-1], 2) for name, scores in row.items()}, file=sys.stderr)
+            print(kind, seed, {name: round(each[-1], 2) for name, each in row.items()}, file=sys.stderr, flush=True)
     names = list(next(iter(results.values())))
     print("| table | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 1))
     for kind, row in results.items():

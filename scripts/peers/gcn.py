@@ -112,8 +112,8 @@ def node_runs(meta, arrays, x, edges, labels, options):
         if splits is None:
             parts = [torch.tensor(np.asarray(arrays[part], dtype=np.int64)) for part in ("train", "valid", "test")]
         else:
-            # 0 train, 1 validation, 2 test: one row per split.
-            parts = [torch.tensor(np.flatnonzero(splits[seed % len(splits)] == part)) for part in range(3)]
+            # 1 train, 2 validation, 3 test: one row per split.
+            parts = [torch.tensor(np.flatnonzero(splits[seed % len(splits)] == part)) for part in (1, 2, 3)]
         learn, valid, test = parts
         model = NodeNetwork(x.shape[1], hidden, meta["classes"])
 

@@ -82,8 +82,8 @@ def categories(rng, nodes, groups):
     return columns
 
 
-def table(kind, seed, nodes=NODES):
-    """(columns, labels, pairs, the best possible ranking: its probabilities)."""
+def table(kind, seed, nodes=NODES, share=None):
+    """(columns, labels, pairs, the best possible ranking: its probabilities); `share` of the nodes are positive."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     groups = rng.integers(0, 4, nodes)
     if kind == "heterophilous":
@@ -111,15 +111,21 @@ def table(kind, seed, nodes=NODES):
     else:
         logit = 1.1 * own["income"] - 0.9 * np.abs(own["age"]) + 1.0 * (own["orders"] > 0) + 0.7 * np.sin(2 * own["latitude"])
     logit = standard(logit) * 1.5 + 0.5 * rng.standard_normal(nodes)
-    # A fifth is positive.
-    chance = 1 / (1 + np.exp(-(logit - np.quantile(logit, 0.85))))
+    at = np.quantile(logit, 0.85)
+    if share is not None:
+        low, high = logit.min() - 20, logit.max() + 20
+        for _ in range(60):
+            at = (low + high) / 2
+            low, high = (at, high) if np.mean(1 / (1 + np.exp(at - logit))) > share else (low, at)
+    # Without a share, a fifth is positive.
+    chance = 1 / (1 + np.exp(-(logit - at)))
     return columns, (rng.random(nodes) < chance).astype(int), pairs, chance
 
 
-def write(directory, kind, seed, nodes=NODES):
+def write(directory, kind, seed, nodes=NODES, share=None):
     directory = pathlib.Path(directory) / kind
     directory.mkdir(parents=True, exist_ok=True)
-    columns, labels, pairs, _ = table(kind, seed, nodes)
+    columns, labels, pairs, _ = table(kind, seed, nodes, share)
     # A part of its own seed: half trains, a quarter each validates and tests.
     order = np.random.default_rng([seed, 99]).permutation(nodes)
     split = np.empty(nodes, dtype=object)
@@ -140,7 +146,8 @@ if __name__ == "__main__":
     parser.add_argument("--out", required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--share", type=float, help="share of the nodes that are positive [default: about a fifth]")
     flags = parser.parse_args()
     for each in KINDS:
-        write(flags.out, each, flags.seed, flags.nodes)
+        write(flags.out, each, flags.seed, flags.nodes, flags.share)
         print(pathlib.Path(flags.out) / each)

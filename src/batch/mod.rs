@@ -6,7 +6,7 @@
 mod selection;
 mod tabled;
 
-pub use selection::Selection;
+pub use selection::{GraphSelection, Selection};
 pub use tabled::TableRows;
 
 use crate::loss::{Objective, TargetScaling, Targets};
@@ -45,6 +45,9 @@ pub struct Batch {
     pub outputs: usize,
     /// What logits are held against, one row per row of the logits.
     pub targets: Targets,
+    /// How much each row of the logits counts in the loss, where they do not count alike; 1 where a row is no target. With mean 1
+    /// over all units that train.
+    pub weights: Option<Vec<f32>>,
     /// (row of the logits, unit of the dataset) of each target.
     pub units: Vec<(u32, u32)>,
     /// What of it comes to a device in panels.
@@ -59,6 +62,15 @@ impl Batch {
             (_, Level::Node) => self.nodes(),
             (_, Level::Graph) => self.graph_ptr.len() - 1,
         }
+    }
+
+    /// What rows are held against as devices take it: the words of a row, and behind them the bits of its weight where it has
+    /// one.
+    pub fn target_words(&self) -> Cow<'_, [u32]> {
+        let words = self.targets.words();
+        let Some(weights) = &self.weights else { return Cow::Borrowed(words) };
+        let rows = words.chunks_exact((words.len() / weights.len().max(1)).max(1)).zip(weights);
+        rows.flat_map(|(words, weight)| words.iter().copied().chain([weight.to_bits()])).collect()
     }
 
     /// Nodes of the batch.
@@ -99,6 +111,8 @@ pub struct Batches<'a> {
     reach: Reach,
     objective: Objective,
     scaling: Option<TargetScaling>,
+    /// How much each unit of the dataset counts.
+    weights: Option<Arc<[f32]>>,
     /// What walks are drawn from that correct a table.
     sampled: Option<Arc<Transition>>,
     streamed: Streamed,
@@ -116,11 +130,11 @@ impl<'a> Batches<'a> {
     }
 
     /// Batches as a plan wants them: those of graph tasks in class space know the weight of every node at each of
-    /// `hops` hops and do not walk.
+    /// `hops` hops and do not walk; 0: nodes reach logits in another way, for which there is the graph.
     pub fn planned(dataset: &'a Dataset, walk: Walk, plan: Plan, hops: usize) -> Self {
         let walking = Batches::new(dataset, walk);
         match &walking.reach {
-            Reach::Walk(transition) if dataset.level == Level::Graph && plan.space == Space::Classes => {
+            Reach::Walk(transition) if dataset.level == Level::Graph && plan.space == Space::Classes && hops > 0 => {
                 let weights = Arc::new(NodeWeights::new(transition, hops));
                 Batches::with(dataset, Reach::Weights(weights))
             }
@@ -137,6 +151,7 @@ impl<'a> Batches<'a> {
             reach,
             objective: Objective::of(&dataset.labels),
             scaling: None,
+            weights: None,
             sampled: None,
             streamed: Streamed::NOTHING,
         }
@@ -190,9 +205,14 @@ impl<'a> Batches<'a> {
         self.streamed(other.streamed)
     }
 
+    /// With units that do not count alike.
+    pub fn weighted(self, weights: Option<Arc<[f32]>>) -> Self {
+        Batches { weights, ..self }
+    }
+
     /// For the loss of others.
     pub fn for_the_loss_of(self, other: &Batches<'_>) -> Self {
-        self.for_loss(other.objective, other.scaling.clone())
+        self.for_loss(other.objective, other.scaling.clone()).weighted(other.weights.clone())
     }
 
     /// The whole dataset with `units` as targets.
@@ -242,9 +262,14 @@ impl<'a> Batches<'a> {
             (_, Level::Graph) => graph_ptr.len() - 1,
         };
         let targets = self.objective.targets(labels, rows, &units, self.scaling.as_ref());
+        let weights = self.weights.as_ref().map(|weights| {
+            let mut rows = vec![1.0; rows];
+            units.iter().for_each(|&(row, unit)| rows[row as usize] = weights[unit as usize]);
+            rows
+        });
         let (objective, outputs) = (self.objective, labels.outputs());
         let streamed = self.streamed;
-        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, units, streamed }
+        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, weights, units, streamed }
     }
 }
 

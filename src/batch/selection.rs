@@ -1,12 +1,22 @@
-//! Batches told by the numbers of their graphs, for a device that has all graphs of a dataset.
+//! Batches told by numbers, for a device that has everything they are made of: graphs of a dataset, rows of a table of walks, or,
+//! on one graph, targets.
 
-use super::{Batch, Batches, Reach};
+use super::{Batch, Batches, Reach, TableRows};
 use harmonia_graph::dataset::Level;
 use std::collections::HashSet;
 
+/// What a batch is made of.
+#[derive(Clone, Debug)]
+pub enum Selection {
+    /// Graphs of a dataset.
+    Graphs(GraphSelection),
+    /// Rows of a table of walks.
+    Rows(TableRows),
+}
+
 /// Some graphs of a dataset, in order, and how large the batch is that they make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct GraphSelection {
     /// Which graphs; each once.
     pub graphs: Vec<u32>,
     /// Nodes of all of them.
@@ -22,14 +32,26 @@ pub struct Selection {
 }
 
 impl Batches<'_> {
-    /// Whether numbers of graphs say everything about a batch.
-    pub fn are_graphs(&self) -> bool {
-        self.dataset.graphs() > 1 && !matches!(self.reach, Reach::Table(_))
+    /// What a device has to hold so that numbers say everything about batches of some of the `units`; none where they do not,
+    /// for walks are drawn. Of a table these are all its rows, in their order.
+    pub fn collected(&self, units: &[u32]) -> Option<Batch> {
+        match &self.reach {
+            Reach::Table(_) if self.draws() => None,
+            Reach::Table(rows) => Some(self.tabulated(rows, &rows.table.contents.units, None)),
+            Reach::Walk(_) | Reach::Weights(_) => Some(self.whole(units)),
+        }
     }
 
-    /// The graphs that hold `units`, in order of first appearance. Who makes the batch of all graphs with some targets, of which
-    /// `units` are those of their graphs, gets from it what [`Batches::holding`] would make.
+    /// Rows of the table, or the graphs that hold `units` in order of first appearance. Who has what [`Batches::collected`] says
+    /// gets from it what [`Batches::holding`] would make; of graphs, where `units` are all that were collected of these.
     pub fn selection(&self, units: &[u32]) -> Selection {
+        match &self.reach {
+            Reach::Table(rows) => Selection::Rows(rows.of_units(units)),
+            Reach::Walk(_) | Reach::Weights(_) => Selection::Graphs(self.graph_selection(units)),
+        }
+    }
+
+    fn graph_selection(&self, units: &[u32]) -> GraphSelection {
         let (mut seen, mut graphs) = (HashSet::new(), Vec::new());
         let of_unit = units.iter().map(|&unit| self.dataset.graph_of(unit as usize));
         graphs.extend(of_unit.filter(|&graph| seen.insert(graph)).map(|graph| graph as u32));
@@ -38,7 +60,7 @@ impl Batches<'_> {
         };
         let between = |ptr: &[u64]| sum(&|first, end| (ptr[end] - ptr[first]) as usize);
         let nodes = sum(&|first, end| end - first);
-        Selection {
+        GraphSelection {
             nodes,
             rows: if self.dataset.level == Level::Node { nodes } else { graphs.len() },
             entries: match &self.reach {

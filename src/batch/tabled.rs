@@ -41,6 +41,17 @@ impl TableRows {
         self.own() + self.table.grid.most() + usize::from(self.dropped > 0.0)
     }
 
+    /// Rows of X.
+    pub fn nodes(&self) -> usize {
+        self.first_end() + self.ends()
+    }
+
+    /// Rows of these units, without walks. Units that the table does not have are left out: whoever made it had them all in view.
+    pub(super) fn of_units(&self, units: &[u32]) -> TableRows {
+        let rows = units.iter().filter_map(|&unit| self.table.row_of(unit)).collect();
+        TableRows { table: Arc::clone(&self.table), rows, dropped: self.dropped, walks: 0 }
+    }
+
     /// Rows of X that are ends of walks.
     pub fn ends(&self) -> usize {
         self.rows.len() * self.walks * self.table.contents.steps()
@@ -86,16 +97,15 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// A row per unit. Units that the table does not have are left out: whoever made it had them all in view.
+    /// A row per unit, see [`TableRows::of_units`].
     pub(super) fn tabulated(&self, like: &TableRows, units: &[u32], stream: Option<Stream>) -> Batch {
         let (table, dropped) = (&like.table, like.dropped);
-        let held = |&unit: &u32| Some((unit, table.row_of(unit)?));
-        let (units, rows): (Vec<u32>, Vec<u32>) = units.iter().filter_map(held).unzip();
         let sampled = self.sampled.as_ref().zip(stream);
         let walks = if sampled.is_some() { like.walks } else { 0 };
-        let reach = TableRows { table: Arc::clone(table), rows, dropped, walks };
+        let reach = TableRows { walks, ..like.of_units(units) };
+        let units: Vec<u32> = reach.rows.iter().map(|&row| table.contents.units[row as usize]).collect();
         let (own, first_end, d, points) = (reach.own(), reach.first_end(), self.features.cols, table.grid.most());
-        let mut values = vec![0f32; (first_end + reach.ends()) * d];
+        let mut values = vec![0f32; reach.nodes() * d];
         let (before, ends) = values.split_at_mut(first_end * d);
         let (own_rows, grid) = before.split_at_mut(own * d);
         own_rows.par_chunks_mut(d.max(1)).zip(&units).with_min_len(TASK).for_each(|(row, &unit)| {

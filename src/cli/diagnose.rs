@@ -3,18 +3,16 @@
 use super::data::{AccessFlags, DirectoryFlag};
 use super::settings::integer;
 use super::signals::catch_interrupts;
-use super::{say, voice, watch};
+use super::{reading, say, voice, watch};
+use crate::answers::responses;
 use crate::cli::threads::with_threads;
 use crate::config::Config;
-use crate::device::Device;
-use crate::device::cpu::Cpu;
 use crate::diagnose::{self, Diagnosis, Options, Reading, SpectralResponse, SpectralResponses};
 use crate::model::FittedModel;
 use crate::runs::load_dataset;
 use crate::runs::{members, saved_layers};
 use crate::settings::Layers;
 use clap::Args;
-use harmonia_graph::dataset::{Dataset, Structure};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use serde::Serialize;
@@ -111,6 +109,9 @@ fn run_here(arguments: &Arguments) -> Result<()> {
     }
     options.check()?;
     let model = if is_run { model_of(path)? } else { None };
+    if is_run {
+        reading::check_not_gone(&config.data)?;
+    }
     let (dataset, diagnosis) = watch::with(&arguments.access.access(), |context| {
         let dataset = load_dataset(&config.data, context)?;
         let diagnosis = diagnose::diagnose(&dataset.graph, config.walk, &options, &context.watch)?;
@@ -174,25 +175,6 @@ fn model_of(run: &Path) -> Result<Option<FittedModel>> {
         voice::note(format_args!("{} holds {count} models; hop weights are of {first}", run.display()));
     }
     FittedModel::load(&all[0].join("best.safetensors")).map(Some)
-}
-
-fn responses(model: &FittedModel, dataset: &Dataset, diagnosis: &Diagnosis) -> Result<SpectralResponses> {
-    let architecture = &model.layout.architecture;
-    let own = model.structure.as_ref().map_or(architecture.features, Structure::features);
-    let (expected, found) = (own, dataset.features.cols);
-    if expected != found {
-        return Err(Error::Data(format!("the model reads {expected} features, the dataset has {found}")));
-    }
-    let parameters: Vec<f64> = model.parameters.iter().map(|&value| f64::from(value)).collect();
-    let mut theta = vec![0.0; model.layout.hop_logits.len()];
-    Cpu::<f64>::new().hop_weights_forward(&mut theta, &parameters, None, &model.layout)?;
-    let span = diagnosis.spectrum.as_ref().and_then(|spectrum| {
-        let (low, high) = (spectrum.lambda_min?.value, spectrum.lambda_2?.value);
-        Some([if spectrum.alternating > 0 { -1.0 } else { low }, high])
-    });
-    let own = &dataset.feature_names;
-    let names = model.structure.as_ref().map_or_else(|| own.clone(), |structure| structure.names(own));
-    Ok(SpectralResponses::new(&theta, &names, span))
 }
 
 /// How many features read how, and those whose hop weights are furthest from the mean.

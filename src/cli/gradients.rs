@@ -12,6 +12,7 @@ use crate::device::cpu::Cpu;
 use crate::device::cpu::Ops;
 use crate::model::{Checkpoint, Randomness, Resident};
 use crate::plan::Plan;
+use crate::train::{architecture, weights};
 use clap::{Args, ValueEnum};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
@@ -56,7 +57,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 fn write<T: Ops>(config: &Config, dataset: &Dataset, params: &Path, noise: Option<&Path>, out: &Path) -> Result<f64> {
     let device = Cpu::<T>::new();
-    let layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
+    let layout = Layout::new(architecture(dataset, config)?)?;
     let a = &layout.architecture;
     let parameters = device.upload(&Checkpoint::read(params)?.parameters(&layout, "")?)?;
     let noise = match noise {
@@ -73,7 +74,9 @@ fn write<T: Ops>(config: &Config, dataset: &Dataset, params: &Path, noise: Optio
     };
     let randomness = Randomness { noise, dropout: None };
     let plan = Plan::new(config, dataset, &layout);
-    let batch = Batches::planned(dataset, config.walk, plan, layout.architecture.hops).whole(&dataset.split.train);
+    let weights = weights::of_run(dataset, &config.train, config.run.seed)?;
+    let batches = Batches::planned(dataset, config.walk, plan, layout.architecture.walk_lengths()).weighted(weights);
+    let batch = batches.whole(&dataset.split.train);
     let mut resident = Resident::new(&device, &layout, plan, batch)?;
     let mut gradient = device.zeros(layout.len())?;
     // Of all rows: a step computes those of its targets.

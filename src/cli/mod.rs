@@ -1,6 +1,7 @@
 //! The command line: parse, run, print the error, exit code.
 
 mod bench;
+mod class_weights;
 mod data;
 mod diagnose;
 mod doctor;
@@ -12,6 +13,7 @@ mod guard;
 mod hint;
 mod init;
 mod intervene;
+mod machine;
 mod manual;
 mod new_data;
 mod output;
@@ -24,6 +26,7 @@ mod runs;
 mod settings;
 mod shapes;
 mod signals;
+mod study;
 mod summary;
 mod threads;
 mod train;
@@ -79,7 +82,7 @@ enum Command {
     /// Read a prediction as the sum it is, or what the model does over many
     #[command(after_help = explain::EXAMPLES)]
     Explain(explain::Arguments),
-    /// Every response as its exact knots
+    /// What every feature adds: responses as their exact knots, categories by value
     #[command(after_help = shapes::EXAMPLES)]
     Shapes(shapes::Arguments),
     /// The same prediction with an edge taken out, a node at the mean or another value of a feature, exactly
@@ -91,16 +94,19 @@ enum Command {
     /// Search for better settings, by validation alone
     #[command(after_help = tune::EXAMPLES)]
     Tune(tune::Arguments),
+    /// Make a table or figure of the paper anew, our figures beside its
+    #[command(after_help = study::EXAMPLES)]
+    Study(study::Arguments),
     /// Everything about a run in one page
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
     /// What was trained: list it, compare it, remove it
     #[command(after_help = runs::EXAMPLES)]
     Runs(runs::Arguments),
-    /// Class and probabilities of every node or graph, also of new data, as CSV or JSON lines
+    /// Class and probabilities of every node or graph, also of new data, as CSV, JSON lines or Parquet
     #[command(after_help = predict::EXAMPLES)]
     Predict(predict::Arguments),
-    /// A model as a file that works without this program: JSON, a scorer in Python, a script in SQL
+    /// A model as a file that works without this program: JSON, a scorer in Python, a script in SQL, a graph in ONNX
     #[command(after_help = export::EXAMPLES)]
     Export(export::Arguments),
     /// Say what a graph lets hop weights mean: independence, conditioning, horizon, spectral response
@@ -139,7 +145,8 @@ pub fn harmonia() -> ExitCode {
         Command::Shapes(arguments) => shapes::run(&arguments),
         Command::Intervene(arguments) => intervene::run(&arguments),
         Command::RemoveRetrain(arguments) => remove_retrain::run(&arguments),
-        Command::Tune(arguments) => tune::run(&arguments),
+        Command::Tune(arguments) => tune::run(arguments),
+        Command::Study(arguments) => study::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
@@ -193,13 +200,13 @@ fn flags(command: &clap::Command) -> impl Iterator<Item = String> {
 
 /// Prints on stdout, for people or as JSON: whatever a file has put into a name, a terminal gets text.
 fn say(text: &str) -> Result<()> {
-    print(&voice::plain(text))
+    print(voice::plain(text).as_bytes())
 }
 
 /// Prints on stdout as it is. A reader that has gone away (`| head`) has what it wanted.
-fn print(text: &str) -> Result<()> {
+fn print(bytes: impl AsRef<[u8]>) -> Result<()> {
     use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
+    match std::io::stdout().write_all(bytes.as_ref()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::io("write to", std::path::Path::new("standard output"))(error))
         }

@@ -69,9 +69,17 @@ impl OutputFile {
     /// # Errors
     /// The disk is full, or the place is no longer writable.
     pub fn write(&self, text: &str) -> Result<()> {
+        self.write_bytes(text.as_bytes())
+    }
+
+    /// Writes what need not be text.
+    ///
+    /// # Errors
+    /// As [`OutputFile::write`].
+    pub fn write_bytes(&self, bytes: &[u8]) -> Result<()> {
         match &self.path {
-            Some(path) => files::write_atomic(path, text.as_bytes()),
-            None => print(text),
+            Some(path) => files::write_atomic(path, bytes),
+            None => print(bytes),
         }
     }
 }

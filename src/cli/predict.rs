@@ -1,4 +1,4 @@
-//! `harmonia predict`: the class and the probabilities of every unit, as CSV or JSON lines.
+//! `harmonia predict`: the class and the probabilities of every unit, as CSV, JSON lines or Parquet.
 
 use super::output::OutputFile;
 use super::reading::{RunArgument, table};
@@ -6,10 +6,12 @@ use super::{new_data, say, voice};
 use crate::loss::Scored;
 use crate::runs::{Names, TrainedRun};
 use clap::Args;
+use harmonia_data::frame::{Cells, parquet_bytes};
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::Result;
 use harmonia_graph::graph::Split;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -20,7 +22,7 @@ Examples:
   harmonia predict runs/customers-1 new/ --out predictions.csv
       new tables (nodes.csv, edges.csv), with or without labels: columns are found by name
   harmonia predict runs/cora-1 other-store --out predictions.jsonl
-      another store, one JSON object per line";
+      another store, one JSON object per line; .parquet: the columns of the CSV with their types";
 
 #[derive(Args)]
 pub struct Arguments {
@@ -32,7 +34,9 @@ pub struct Arguments {
     /// The same
     #[arg(long, value_name = "STORE", visible_alias = "dataset", conflicts_with = "data")]
     store: Option<String>,
-    /// File to write, by its ending: .csv or .jsonl; - is standard output, as CSV. Id, name, part of the split, label,
+    #[command(flatten)]
+    tables: new_data::TableFlags,
+    /// File to write, by its ending: .csv, .jsonl or .parquet; - is standard output, as CSV. Id, name, part of the split, label,
     /// prediction, one probability per class
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -46,11 +50,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn predict(arguments: &Arguments) -> Result<()> {
-    let out = OutputFile::new("--out", &arguments.out, &["csv", "jsonl"])?.beside_json("--out", arguments.json)?;
-    let run = match arguments.data.as_ref().or(arguments.store.as_ref()) {
-        Some(other) => new_data::open(&arguments.run, other)?,
-        None => arguments.run.first()?,
-    };
+    let out =
+        OutputFile::new("--out", &arguments.out, &["csv", "jsonl", "parquet"])?.beside_json("--out", arguments.json)?;
+    let other = arguments.data.as_deref().or(arguments.store.as_deref());
+    let run = new_data::asked(&arguments.run, other, &arguments.tables)?;
     let names = Names::of(&run);
     // Features are as the model sees them already.
     let model = crate::model::FittedModel { scaling: None, ..run.model.clone() };
@@ -59,23 +62,32 @@ fn predict(arguments: &Arguments) -> Result<()> {
         return numbers(arguments, &out, &run, &names, &logits);
     }
     let (text, parts) = csv(&run, &names, &logits);
-    out.write(&if out.ending() == "jsonl" { lines(&run, &names, &logits) } else { text })?;
+    write(&out, &run, &names, &logits, text)?;
     let units = run.dataset.units();
-    let share = |[right, labelled]: [usize; 2]| (labelled > 0).then(|| right as f64 / labelled as f64);
-    let total = parts.iter().fold([0, 0], |[a, b], (_, [right, labelled])| [a + right, b + labelled]);
+    let share = |right: usize, labelled: usize| (labelled > 0).then(|| right as f64 / labelled as f64);
+    let shares = |part: &Part| [share(part.right, part.labelled()), share(part.most_frequent(), part.labelled())];
+    let mut total = Part::default();
+    parts.iter().for_each(|(_, part)| total.add(part));
     if arguments.json {
-        let by_split: Map<String, Value> =
-            parts.iter().map(|(part, counts)| (part.to_string(), json!(share(*counts)))).collect();
+        let by_split = |at: usize| -> Map<String, Value> {
+            parts.iter().map(|(name, part)| (name.to_string(), json!(shares(part)[at]))).collect()
+        };
+        let [accuracy, majority] = shares(&total);
         let object = json!({
-            "out": arguments.out, "units": units, "labelled": total[1], "accuracy": share(total),
-            "accuracy_by_split": by_split, "classes": names.classes(),
+            "out": arguments.out, "units": units, "labelled": total.labelled(), "accuracy": accuracy, "majority": majority,
+            "accuracy_by_split": by_split(0), "majority_by_split": by_split(1), "classes": names.classes(),
         });
         return say(&format!("{object:#}\n"));
     }
     let mut rows = vec![vec![format!("{}s predicted", names.unit()), units.to_string()]];
-    for (part, counts) in parts {
-        if let Some(share) = share(counts) {
-            rows.push(vec![format!("right, of {} {part}", counts[1]), format!("{:.2} %", 100.0 * share)]);
+    for (name, part) in &parts {
+        if let [Some(right), Some(majority)] = shares(part) {
+            let [right, majority] = [right, majority].map(|share| format!("{:.2} %", 100.0 * share));
+            rows.push(vec![
+                format!("right, of {} {name}", part.labelled()),
+                right,
+                format!("always the most frequent class: {majority}"),
+            ]);
         }
     }
     if out.is_stdout() {
@@ -86,19 +98,38 @@ fn predict(arguments: &Arguments) -> Result<()> {
     say(&table(&rows, 1))
 }
 
-/// A part of the units, how many predictions in it are right, and how many could be.
-type PartCounts = (&'static str, [usize; 2]);
+/// Labels of a part of the units, and how many predictions of them are right.
+#[derive(Default)]
+struct Part {
+    right: usize,
+    by_label: BTreeMap<String, usize>,
+}
 
-/// The file, and counts of each part.
-fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCounts; 4]) {
+impl Part {
+    fn labelled(&self) -> usize {
+        self.by_label.values().sum()
+    }
+
+    /// What the best constant prediction would get right.
+    fn most_frequent(&self) -> usize {
+        self.by_label.values().copied().max().unwrap_or(0)
+    }
+
+    fn add(&mut self, other: &Part) {
+        self.right += other.right;
+        other.by_label.iter().for_each(|(label, count)| *self.by_label.entry(label.clone()).or_default() += count);
+    }
+}
+
+/// The file, and what is right in each part.
+fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [(&'static str, Part); 4]) {
     let (dataset, outputs) = (&run.dataset, run.factors.outputs());
     let classes = names.classes();
     let part = parts_of(dataset);
     let mut text = format!("{},name,split,label,prediction", names.unit());
     classes.iter().for_each(|class| text += &format!(",{}", field(&format!("p({class})"))));
     text += "\n";
-    let mut parts: [PartCounts; 4] =
-        [("test", [0; 2]), ("validation", [0; 2]), ("train", [0; 2]), ("in no part", [0; 2])];
+    let mut parts = ["test", "validation", "train", "in no part"].map(|name| (name, Part::default()));
     let comparable = names.is_comparable();
     for (unit, row) in logits.chunks_exact(outputs).enumerate() {
         let row: Vec<f64> = row.iter().map(|&logit| f64::from(logit)).collect();
@@ -109,8 +140,8 @@ fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCou
         let (prediction, truth) = (names.predicted(&row), names.truth(unit));
         if let (Some(truth), true) = (&truth, comparable) {
             let at = parts.iter().position(|(name, _)| *name == part[unit]).unwrap_or(parts.len() - 1);
-            parts[at].1[0] += usize::from(*truth == prediction);
-            parts[at].1[1] += 1;
+            parts[at].1.right += usize::from(*truth == prediction);
+            *parts[at].1.by_label.entry(truth.clone()).or_default() += 1;
         }
         // Writing to a string cannot fail.
         let _ = write!(
@@ -127,6 +158,56 @@ fn csv(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> (String, [PartCou
         text += "\n";
     }
     (text, parts)
+}
+
+/// Writes the file in the form that its ending asks for; `csv` is that form of it.
+fn write(out: &OutputFile, run: &TrainedRun, names: &Names<'_>, logits: &[f32], csv: String) -> Result<()> {
+    match out.ending() {
+        "jsonl" => out.write(&lines(run, names, logits)),
+        "parquet" => out.write_bytes(&parquet_bytes(&columns(run, names, logits))?),
+        _ => out.write(&csv),
+    }
+}
+
+/// The columns of the CSV, with their types.
+fn columns(run: &TrainedRun, names: &Names<'_>, logits: &[f32]) -> Vec<(String, Cells)> {
+    let (dataset, outputs) = (&run.dataset, run.factors.outputs());
+    let (part, is_node) = (parts_of(dataset), dataset.level == Level::Node);
+    let rows: Vec<Vec<f64>> =
+        logits.chunks_exact(outputs).map(|row| row.iter().map(|&logit| f64::from(logit)).collect()).collect();
+    let units = 0..rows.len();
+    let id = |unit: usize| if is_node { dataset.original_id(unit) } else { unit } as i64;
+    let name = |unit: usize| names.node(unit).filter(|_| is_node).map(String::from);
+    let mut columns = vec![
+        (names.unit().to_string(), Cells::Whole(units.clone().map(id).collect())),
+        ("name".into(), Cells::Texts(units.clone().map(name).collect())),
+        ("split".into(), Cells::Texts(part.iter().map(|&part| Some(part.to_string())).collect())),
+    ];
+    if names.is_regression() {
+        let targets = names.classes();
+        let comparable = run.model.objective.fits(&dataset.labels) && dataset.labels.outputs() == outputs;
+        let called = |what: &str, target: &str| if outputs == 1 { what.into() } else { format!("{what}({target})") };
+        for (at, target) in targets.iter().enumerate() {
+            let label = |unit: usize| {
+                let value = if comparable { dataset.labels.values(unit)[at] } else { f32::NAN };
+                Some(f64::from(value)).filter(|value| !value.is_nan())
+            };
+            columns.push((called("label", target), Cells::Numbers(units.clone().map(label).collect())));
+        }
+        for (at, target) in targets.iter().enumerate() {
+            let predicted = rows.iter().map(|row| Some(row[at])).collect();
+            columns.push((called("prediction", target), Cells::Numbers(predicted)));
+        }
+        return columns;
+    }
+    columns.push(("label".into(), Cells::Texts(units.map(|unit| names.truth(unit)).collect())));
+    columns.push(("prediction".into(), Cells::Texts(rows.iter().map(|row| Some(names.predicted(row))).collect())));
+    let probabilities: Vec<Vec<f64>> = rows.iter().map(|row| names.probabilities(row)).collect();
+    for (at, class) in names.classes().iter().enumerate() {
+        let column = probabilities.iter().map(|row| row.get(at).copied()).collect();
+        columns.push((format!("p({class})"), Cells::Numbers(column)));
+    }
+    columns
 }
 
 /// One JSON object per unit.
@@ -184,7 +265,7 @@ fn numbers(arguments: &Arguments, out: &OutputFile, run: &TrainedRun, names: &Na
         let cells = (0..outputs).map(known).chain(row.iter().map(f32::to_string));
         text += &format!("{id},{},{},{}\n", field(name), part[unit], cells.collect::<Vec<_>>().join(","));
     }
-    out.write(&if out.ending() == "jsonl" { lines(run, names, values) } else { text })?;
+    write(out, run, names, values, text)?;
     let mut scores = Vec::new();
     for name in ["test", "validation", "train", ""] {
         let of_part = |unit: &u32| part[*unit as usize] == name && dataset.labels.is_labelled(*unit as usize);

@@ -109,12 +109,12 @@ impl Observer for ProgressBars {
         }
         if !summary.validation.is_defined() {
             self.remark("there are no validation units, so the last epoch counts as the best");
-        } else if !summary.learned {
-            self.remark(match summary.still_learning() {
+        } else if !summary.learned && !summary.beats_constant() {
+            self.remark(match summary.still_learning {
                 true => "the model does not predict better than a constant yet, and was still getting better; train for more epochs",
                 false => {
-                    "the model does not predict better than a constant, and more epochs would not change that: the features may \
-                     not say more, or harmonia tune may find settings that do"
+                    "the model does not predict better than a constant, and had stopped getting better: the features may not say \
+                     more, or harmonia tune may find settings that do"
                 }
             });
         }

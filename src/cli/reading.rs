@@ -1,13 +1,14 @@
 //! What commands that read a trained run share: the flags, opening it, and tables for people.
 
 use super::data::{AccessFlags, DirectoryFlag};
-use super::signals::catch_interrupts;
+use super::signals::{self, catch_interrupts};
 use super::{voice, watch};
 use crate::cli::threads::with_threads;
-use crate::runs::load_dataset;
-use crate::runs::{TrainedRun, members};
+use crate::config::{Config, Data};
+use crate::runs::{ReadModel, TrainedRun, is_gone, is_here, load_dataset, members};
 use clap::{Args, ValueEnum};
-use harmonia_graph::error::Result;
+use harmonia_graph::error::{Error, Result, one_line};
+use harmonia_graph::watch::Watch;
 use std::path::{Path, PathBuf};
 
 /// The run and where its data are.
@@ -78,6 +79,36 @@ impl RunArgument {
         members(&self.run)?.iter().map(|path| self.open(path)).collect()
     }
 
+    /// Every model of the run without its data; these are looked at where something is not known and they are here. `importance`: whether
+    /// that is asked for.
+    pub fn models(&self, importance: bool) -> Result<Vec<ReadModel>> {
+        let watch = Watch::new(&|_| (), signals::stop());
+        let mut all = members(&self.run)?.iter().map(|path| ReadModel::open(path)).collect::<Result<Vec<_>>>()?;
+        for model in all.iter_mut().filter(|model| model.lacks(importance)) {
+            match self.has_data(&model.saved.config) {
+                true => model.complete(&self.open(&model.path)?, importance, &watch)?,
+                false => voice::note(format_args!(
+                    "the data of {} are not here, and the run does not say all that is shown of them elsewhere",
+                    model.path.display()
+                )),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether the data that a run names are here.
+    pub fn has_data(&self, config: &Config) -> bool {
+        is_here(&self.data_of(config))
+    }
+
+    fn data_of(&self, config: &Config) -> Data {
+        let mut data = config.data.clone();
+        if let Some(directory) = &self.directory.data_dir {
+            data.dir = directory.display().to_string();
+        }
+        data
+    }
+
     pub fn open(&self, path: &Path) -> Result<TrainedRun> {
         let run = self.opened(path)?;
         if let Some(changed) = &run.changed {
@@ -91,12 +122,25 @@ impl RunArgument {
 
     fn opened(&self, path: &Path) -> Result<TrainedRun> {
         TrainedRun::open(path, |config| {
-            let mut data = config.data.clone();
-            if let Some(directory) = &self.directory.data_dir {
-                data.dir = directory.display().to_string();
-            }
+            let data = self.data_of(config);
+            check_not_gone(&data)?;
             watch::with(&self.access.access(), |context| load_dataset(&data, context))
         })
+    }
+}
+
+/// Refuses data of training that are not there any more.
+///
+/// # Errors
+/// They are gone.
+pub fn check_not_gone(data: &Data) -> Result<()> {
+    match is_gone(data) {
+        true => Err(Error::Config(format!(
+            "the data of training ({}) are not here: bring them back, or name others, as in `harmonia predict RUN DATA` and \
+             `harmonia explain RUN --data DATA`",
+            one_line(&data.dataset)
+        ))),
+        false => Ok(()),
     }
 }
 

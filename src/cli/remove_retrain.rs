@@ -6,7 +6,7 @@ use super::reading::{RunArgument, table};
 use super::{say, voice};
 use crate::cli::signals;
 use crate::loss::metrics::{mean, standard_deviation};
-use crate::loss::{Objective, ScoreKind};
+use crate::loss::{Objective, ScoreKind, Scores};
 use crate::studies::remove_retrain::{Removal, Which, remove_retrain};
 use clap::Args;
 use harmonia_graph::error::{Error, Result};
@@ -104,13 +104,15 @@ fn text_table(removals: &[Removal]) -> String {
         let unit = if kind.percent { " %" } else { "" };
         header.extend([format!("{}{unit}", kind.label), "change".into()]);
     }
-    let mut full = vec!["nothing".to_string(), "0".into()];
-    for kind in shown {
-        let of_full =
-            removals.iter().filter(|removal| removal.which == Which::Top).filter_map(|r| r.full.get(kind.name));
-        full.extend([text(kind, mean(of_full)), String::new()]);
-    }
-    let mut rows = vec![header, full];
+    let whole = |first: [&str; 2], part: fn(&Removal) -> &Scores| {
+        let mut row = first.map(String::from).to_vec();
+        for kind in shown {
+            let tops = removals.iter().filter(|removal| removal.which == Which::Top);
+            row.extend([text(kind, mean(tops.filter_map(|removal| part(removal).get(kind.name)))), String::new()]);
+        }
+        row
+    };
+    let mut rows = vec![header, whole(["nothing", "0"], |removal| &removal.full)];
     for which in Which::ALL {
         let mut these = removals.iter().filter(|removal| removal.which == which).peekable();
         let count = these.peek().map_or(0, |removal| removal.removed.len());
@@ -124,6 +126,7 @@ fn text_table(removals: &[Removal]) -> String {
         }
         rows.push(row);
     }
+    rows.push(whole(["(a constant)", ""], |removal| &removal.constant));
     table(&rows, 1)
 }
 

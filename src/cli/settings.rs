@@ -2,11 +2,11 @@
 //! flag > --set > --config > preset > default.
 
 use super::data::{AccessFlags, DirectoryFlag};
-use super::watch;
+use super::{class_weights, watch};
+use crate::architecture::Kind;
 use crate::config::Config;
 use crate::runs::load_dataset;
-use crate::settings::presets::{self, Recipe};
-use crate::settings::{Layers, own};
+use crate::settings::{Layers, merged, own};
 use crate::train::RunName;
 use crate::train::prepare;
 use clap::Args;
@@ -36,9 +36,18 @@ pub struct Settings {
     /// of numbers, 0/1 columns and sparse features stay)
     #[arg(long, value_name = "HOW")]
     pub normalise: Option<String>,
-    /// Which of the five synthetic datasets, 0 to 4
+    /// How much units of each class count while the model is fitted: balanced, or a file of CLASS,WEIGHT lines
+    #[arg(long, value_name = "balanced|FILE")]
+    pub class_weights: Option<String>,
+    /// A feature that may only raise (age=+) or only lower (age=-) the logit of the positive class, or the number; may be repeated
+    #[arg(long, value_name = "FEATURE=+|-")]
+    pub monotone: Vec<String>,
+    /// Which synthetic dataset: 0 to 4 are the five of the paper, any other number is fresh data by the same rule
     #[arg(long, value_name = "I")]
     pub data_index: Option<u32>,
+    /// Which additive model: harmonia, nbm, nam, gp-nam, gnan or g-namrff (docs/models.md) [default: harmonia]
+    #[arg(long, value_name = "KIND")]
+    pub model: Option<String>,
     /// Settings to start from [default: the preset named like the dataset; own where none is]
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
@@ -74,27 +83,8 @@ impl Settings {
             Some(path) => Some((files::read_handed(path)?, path.display().to_string())),
             None => None,
         };
-        // The dataset decides the preset, so find it first, by the same precedence.
-        let mut probe = Layers::new()?;
-        self.over_preset(&mut probe, &file)?;
-        let named = self.preset.clone().or(Some(probe.text("preset")).filter(|name| !name.is_empty()));
-        let recipe = Recipe::named(&self.recipe.clone().unwrap_or_else(|| probe.text("recipe")))?;
-        let preset = match named {
-            Some(name) => Some(presets::named(&name)?.0),
-            None => presets::find(&probe.text("data.dataset")).map(|(name, _)| name),
-        };
-        let preset = preset.or(unknown.filter(|_| recipe != Recipe::Paper));
-        let mut layers = Layers::new()?;
-        let recipe = preset.map(|name| presets::lay(&mut layers, name, recipe)).transpose()?;
-        // Nobody has published it.
-        let recipe = recipe.filter(|_| preset != Some(own::NAME));
-        if let Some(chosen) = chosen.filter(|_| preset == Some(own::NAME)) {
-            layers.toml(&chosen.toml, "preset own")?;
-        }
-        self.over_preset(&mut layers, &file)?;
-        layers.value("preset", preset.unwrap_or(""), "preset")?;
-        layers.value("recipe", recipe.map_or("", Recipe::name), "recipe")?;
-        Ok(layers)
+        let over = |layers: &mut Layers| self.over_preset(layers, &file);
+        merged(self.preset.as_deref(), self.recipe.as_deref(), (unknown, chosen), &over)
     }
 
     /// The finished configuration.
@@ -119,11 +109,20 @@ impl Settings {
         if let Some(dataset) = &self.dataset {
             layers.value("data.dataset", dataset.as_str(), "--dataset")?;
         }
+        if let Some(kind) = &self.model {
+            layers.value("model.kind", Kind::named(kind)?.name(), "--model")?;
+        }
         if self.undirected {
             layers.value("data.undirected", true, "--undirected")?;
         }
         if let Some(normalise) = &self.normalise {
             layers.value("data.normalise", normalise.as_str(), "--normalise")?;
+        }
+        if let Some(weights) = &self.class_weights {
+            layers.value("train.class_weights", class_weights::value(weights)?, "--class-weights")?;
+        }
+        if !self.monotone.is_empty() {
+            layers.value("model.monotone", self.monotone.clone(), "--monotone")?;
         }
         if let Some(directory) = &self.directory.data_dir {
             layers.value("data.dir", directory.display().to_string(), "--data-dir")?;

@@ -1,19 +1,18 @@
-//! `harmonia shapes`: every response as its exact knots, or where it is smooth as points of it: a table, CSV, JSON or a
-//! picture.
+//! `harmonia shapes`: every feature as what it adds. Numbers by the exact knots of their response, or where it is smooth by points of it;
+//! categories by value. A table, CSV, JSON or a picture; the data of training are not needed.
 
 mod svg;
 
 use super::output::OutputFile;
 use super::predict::field;
 use super::reading::{RunArgument, number, short, table};
-use super::{say, signals, voice};
-use crate::explain::stability::{Band, Compared, bands};
-use crate::explain::{Distribution, Importance, Shape, Units};
-use crate::runs::{Names, TrainedRun};
+use super::{say, voice};
+use crate::answers::{NamedShape, shapes_json};
+use crate::explain::FeatureShape;
+use crate::explain::stability::Compared;
+use crate::runs::{Names, ReadModel};
 use clap::Args;
 use harmonia_graph::error::Result;
-use harmonia_graph::watch::Watch;
-use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use svg::About;
@@ -21,7 +20,7 @@ use svg::About;
 pub const EXAMPLES: &str = "\
 Examples:
   harmonia shapes runs/synthetic-1 --feature x19
-      the knots of one response
+      the knots of one response; of a category, what each of its values adds
   harmonia shapes runs/synthetic-1 --out shapes.svg
       all of them as pictures with axes, by importance; .csv and .json hold every knot
   harmonia shapes runs/synthetic-2 --json
@@ -46,18 +45,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.run.with(|| shapes(arguments))
 }
 
-/// One feature as it is shown.
-struct Curve {
-    k: usize,
-    name: String,
-    shape: Shape,
-    centre: f64,
-    distribution: Distribution,
-    weights: Vec<f64>,
-    /// x, and one band per output, over several runs.
-    bands: Option<(Vec<f64>, Vec<Band>)>,
-}
-
 fn shapes(arguments: &Arguments) -> Result<()> {
     let out = match &arguments.out {
         Some(path) => {
@@ -65,177 +52,206 @@ fn shapes(arguments: &Arguments) -> Result<()> {
         }
         None => None,
     };
-    let runs = arguments.run.all()?;
-    let run = &runs[0];
-    let names = Names::of(run);
-    let columns: Vec<usize> = match arguments.feature.is_empty() {
-        true => (0..run.factors.features()).collect(),
-        false => arguments.feature.iter().map(|name| names.find_feature(name)).collect::<Result<_>>()?,
+    let models = arguments.run.models(out.as_ref().is_some_and(|out| out.ending() == "svg"))?;
+    let model = &models[0];
+    let names = Names::of_model(&model.saved);
+    let features: Vec<usize> = match arguments.feature.is_empty() {
+        true => (0..model.saved.factors.groups().len()).collect(),
+        false => arguments.feature.iter().map(|name| names.find_shown(name)).collect::<Result<_>>()?,
     };
-    let centres: Vec<Vec<f64>> = runs.iter().map(TrainedRun::centres).collect::<Result<_>>()?;
-    let distributions = Distribution::of(&run.dataset.features, &columns);
-    let curves: Vec<Curve> = columns
-        .iter()
-        .zip(distributions)
-        .map(|(&k, distribution)| curve(&runs, &names, &centres, k, distribution))
-        .collect();
-    let outputs: Vec<String> = (0..run.factors.outputs()).map(|output| names.output(output)).collect();
+    let compared: Vec<Compared<'_>> = models.iter().map(ReadModel::compared).collect();
+    let known = model.measured.as_ref().map(|measured| &measured.columns[..]);
+    let of = |&feature: &usize| NamedShape {
+        name: names.group(feature),
+        shape: FeatureShape::of(&compared, feature, names.column(feature), known),
+    };
+    let curves: Vec<NamedShape> = features.iter().map(of).collect();
+    let outputs: Vec<String> = (0..model.saved.factors.outputs()).map(|output| names.output(output)).collect();
+    let dataset = &model.saved.metadata.dataset;
     if let Some(out) = &out {
         out.write(&match out.ending() {
-            "csv" => csv(&curves),
-            "json" => format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())),
-            _ => picture(run, &curves, &outputs, &centres[0])?,
+            "csv" => csv(&curves, &outputs),
+            "json" => format!("{:#}\n", shapes_json(dataset, &curves, &outputs, models.len())),
+            _ => picture(model, &names, &curves, &outputs),
         })?;
     }
     if let (Some(path), Some(false)) = (&arguments.out, out.as_ref().map(OutputFile::is_stdout)) {
-        voice::line(format_args!("{} responses written to {}", curves.len(), path.display()));
+        voice::line(format_args!("{} features written to {}", curves.len(), path.display()));
     }
     if arguments.json {
-        return say(&format!("{:#}\n", to_json(run, &curves, &outputs, runs.len())));
+        return say(&format!("{:#}\n", shapes_json(dataset, &curves, &outputs, models.len())));
     }
     if arguments.out.is_some() {
         return Ok(());
     }
-    say(&text(&run.dataset.name, &curves, &outputs, runs.len()))
+    say(&text(dataset, &curves, &outputs, models.len()))
 }
 
-fn curve(runs: &[TrainedRun], names: &Names<'_>, centres: &[Vec<f64>], k: usize, distribution: Distribution) -> Curve {
-    let run = &runs[0];
-    let own = Units::of(run.model.scaling.as_ref(), k);
-    let shape = Shape::over(&run.factors, k, distribution.range).in_units(own);
-    let distribution = Distribution { range: distribution.range.map(|x| own.own(x)), ..distribution };
-    let outputs = run.factors.outputs();
-    let compared: Vec<Compared<'_>> = runs.iter().zip(centres).map(|(run, centres)| run.compared(centres)).collect();
-    let bands = (runs.len() > 1).then(|| bands(&compared, k, distribution.range));
-    Curve {
-        k,
-        name: names.feature(k),
-        shape,
-        centre: centres[0][k],
-        distribution,
-        weights: run.factors.weight[k * outputs..][..outputs].to_vec(),
-        bands,
-    }
-}
-
-fn to_json(run: &TrainedRun, curves: &[Curve], outputs: &[String], runs: usize) -> Value {
-    json!({
-        "dataset": run.dataset.name, "runs": runs, "classes": outputs,
-        "features": curves.iter().map(|curve| curve_json(curve, outputs)).collect::<Vec<_>>(),
-    })
-}
-
-fn curve_json(curve: &Curve, outputs: &[String]) -> Value {
-    let mut object = json!({
-        "feature": curve.name, "feature_index": curve.k,
-        "knots": curve.shape.knots, "left_slope": curve.shape.left_slope, "right_slope": curve.shape.right_slope,
-        "centre": curve.centre, "range": curve.distribution.range,
-        "density": { "edges": curve.distribution.edges(), "counts": curve.distribution.counts },
-        "weight_by_class": outputs.iter().cloned().zip(&curve.weights).map(|(name, w)| (name, json!(w))).collect::<serde_json::Map<_, _>>(),
-        "bands": curve.bands.as_ref().map(|(x, bands)| json!({
-            "x": x,
-            "by_class": outputs.iter().cloned().zip(bands).map(|(name, band)| (name, json!(band))).collect::<serde_json::Map<_, _>>(),
-        })),
-    });
-    if !curve.shape.exact {
-        object["sampled"] = json!(true);
-    }
-    object
-}
-
-fn csv(curves: &[Curve]) -> String {
-    let mut out = "feature,x,f,slope_right\n".to_string();
-    for curve in curves {
-        let knots = &curve.shape.knots;
-        let mut line = |x: &str, f: &str, slope: &str| {
+/// One line per knot and per value; effects stand behind.
+fn csv(curves: &[NamedShape], outputs: &[String]) -> String {
+    let mut out = "feature,x,f,slope_right".to_string();
+    outputs.iter().for_each(|output| out += &format!(",{}", field(&format!("adds({output})"))));
+    out += "\n";
+    for NamedShape { name, shape } in curves {
+        let mut line = |x: &str, f: &str, slope: &str, effects: &[f64]| {
             // Writing to a string cannot fail.
-            let _ = writeln!(out, "{},{x},{f},{slope}", field(&curve.name));
+            let _ = write!(out, "{},{},{f},{slope}", field(name), field(x));
+            (0..outputs.len()).for_each(|output| {
+                let _ = write!(out, ",{}", effects.get(output).map_or(String::new(), f64::to_string));
+            });
+            out += "\n";
         };
-        // Of a smooth response nothing is said beyond its points.
-        if curve.shape.exact {
-            line("-inf", "", &curve.shape.left_slope.to_string());
+        if let Some(curve) = shape.curve.as_ref().filter(|_| !shape.is_by_value()) {
+            // Of a smooth response nothing is said beyond its points.
+            if curve.exact {
+                line("-inf", "", &curve.left_slope.to_string(), &[]);
+            }
+            for (at, [x, f]) in curve.knots.iter().enumerate() {
+                let last = if curve.exact { curve.right_slope.to_string() } else { String::new() };
+                let slope = curve.knots.get(at + 1).map_or(last, |next| ((next[1] - f) / (next[0] - x)).to_string());
+                let effects: Vec<f64> = (0..outputs.len()).map(|output| shape.effect(*x, output)).collect();
+                line(&x.to_string(), &f.to_string(), &slope, &effects);
+            }
         }
-        for (at, [x, f]) in knots.iter().enumerate() {
-            let last = if curve.shape.exact { curve.shape.right_slope.to_string() } else { String::new() };
-            let slope = knots.get(at + 1).map_or(last, |next| ((next[1] - f) / (next[0] - x)).to_string());
-            line(&x.to_string(), &f.to_string(), &slope);
-        }
+        shape.values.iter().for_each(|value| line(&value.name, "", "", &value.effects));
     }
     out
 }
 
-fn text(dataset: &str, curves: &[Curve], outputs: &[String], runs: usize) -> String {
-    let mut out = String::new();
+fn text(dataset: &str, curves: &[NamedShape], outputs: &[String], runs: usize) -> String {
     if let [curve] = curves {
-        let [low, high] = curve.distribution.range;
-        out += &format!(
-            "{dataset}, f of {}: {} {}; data from {} to {}; mean response {}\n\n",
-            short(&curve.name),
-            curve.shape.knots.len(),
-            if curve.shape.exact { "knots" } else { "points of a smooth curve" },
-            number(low),
-            number(high),
-            number(curve.centre)
-        );
-        let mut rows = vec![["x", "f(x)"].map(String::from).to_vec()];
-        rows.push(vec!["slope before".into(), number(curve.shape.left_slope)]);
-        rows.extend(curve.shape.knots.iter().map(|[x, f]| vec![number(*x), number(*f)]));
-        rows.push(vec!["slope after".into(), number(curve.shape.right_slope)]);
-        out += &table(&rows, 0);
-        out += "\nreadout weights:";
-        outputs.iter().zip(&curve.weights).for_each(|(name, w)| out += &format!(" {}: {}", short(name), number(*w)));
-        return out + "\n";
+        return one_text(dataset, curve, outputs);
     }
-    let smooth = curves.iter().filter(|curve| !curve.shape.exact).count();
-    out += &match smooth {
-        0 => format!("{dataset}: {} responses, piecewise linear, exact\n\n", curves.len()),
-        _ => format!("{dataset}: {} responses, {smooth} of them smooth: points over the data\n\n", curves.len()),
+    let smooth = curves.iter().filter(|curve| curve.shape.curve.as_ref().is_some_and(|curve| !curve.exact)).count();
+    let mut out = match smooth {
+        0 => format!("{dataset}: {} features, their responses piecewise linear, exact\n\n", curves.len()),
+        _ => format!("{dataset}: {} features, {smooth} of them smooth: points over the data\n\n", curves.len()),
     };
-    let mut rows =
-        vec![["feature", "knots", "inside the data", "from", "to", "f(from)", "f(to)"].map(String::from).to_vec()];
-    for curve in curves {
-        let [low, high] = curve.distribution.range;
-        let inside = curve.shape.knots.iter().filter(|knot| knot[0] > low && knot[0] < high).count();
-        let values = [low, high, curve.shape.value(low), curve.shape.value(high)].map(number);
-        rows.push(
-            [short(&curve.name), curve.shape.knots.len().to_string(), inside.to_string()]
-                .into_iter()
-                .chain(values)
-                .collect(),
-        );
-    }
-    out += &table(&rows, 1);
-    out += "\n--feature NAME lists the knots of one; --out FILE.csv|.json|.svg writes them\n";
+    let head = ["feature", "is", "from", "to", "lowest effect", "highest effect", "missing"];
+    let missing = curves.iter().any(|curve| curve.shape.values.iter().any(|value| value.missing));
+    let mut rows = vec![head[..head.len() - usize::from(!missing)].iter().map(ToString::to_string).collect::<Vec<_>>()];
+    rows.extend(curves.iter().map(|curve| row(curve, missing)));
+    out += &table(&rows, 2);
+    let on = if outputs.len() > 1 { "on any class" } else { "on its one output" };
+    out += &format!(
+        "\neffects {on}, less their mean over the data; --feature NAME lists all of one, --out FILE.csv|.json|.svg of all\n"
+    );
     if runs > 1 {
         out += &format!("{runs} runs: --json and .svg show the band of effects over them\n");
     }
     out
 }
 
-/// The picture, with importances as `explain --global` has them: on the test units, or where there are none on all.
-fn picture(run: &TrainedRun, curves: &[Curve], outputs: &[String], centres: &[f64]) -> Result<String> {
-    let test = &run.dataset.split.test;
-    let (part, units) = match test.is_empty() {
-        true => ("all", (0..run.dataset.units() as u32).collect()),
-        false => ("the test", test.clone()),
+/// What a feature is, where its values lie, and how far it moves an output.
+fn row(NamedShape { name, shape }: &NamedShape, missing: bool) -> Vec<String> {
+    let outputs = 0..shape.weights.len();
+    let by_value = shape.is_by_value();
+    let effects: Vec<f64> = match by_value {
+        true => shape.values.iter().filter(|value| !value.missing).flat_map(|value| value.effects.clone()).collect(),
+        false => {
+            let [low, high] = shape.range();
+            let knots = shape.curve.iter().flat_map(|curve| curve.knots.iter().map(|knot| knot[0]));
+            let points = [low, high].into_iter().chain(knots.filter(|x| *x > low && *x < high));
+            points.flat_map(|x| outputs.clone().map(move |output| shape.effect(x, output))).collect()
+        }
     };
-    let watch = Watch::new(&|_| (), signals::stop());
-    let measured = Importance::measure(&run.model, &run.factors, &run.dataset, &units, centres, &watch)?;
-    let overall = measured.overall(&run.factors);
-    let by_output = |k: usize| (0..outputs.len()).map(|output| measured.of(&run.factors, k, output)).collect();
-    let importance: Vec<(f64, Vec<f64>)> = curves.iter().map(|curve| (overall[curve.k], by_output(curve.k))).collect();
-    let names = Names::of(run);
+    let [least, most] = effects.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], &f| [a.min(f), b.max(f)]);
+    let (is, ends) = match (by_value, &shape.curve) {
+        (true, _) => {
+            let count = shape.values.iter().filter(|value| !value.missing).count();
+            (format!("{count} values"), [String::new(), String::new()])
+        }
+        (false, Some(curve)) => {
+            let known = shape.distribution.is_some();
+            let ends = shape.range().map(|x| if known { number(x) } else { "?".into() });
+            let what = if curve.exact { "knots" } else { "points" };
+            let way = if outputs.len() == 1 { shape.direction(0) } else { None };
+            (format!("{} {what}{}", curve.knots.len(), way.map_or(String::new(), |way| format!(", {way}"))), ends)
+        }
+        (false, None) => (String::new(), [String::new(), String::new()]),
+    };
+    let mut cells = vec![short(name), is];
+    cells.extend(ends);
+    cells.extend([number(least), number(most)]);
+    if missing {
+        let gap = shape.values.iter().find(|value| value.missing);
+        let largest =
+            gap.map(|gap| gap.effects.iter().fold(0.0, |most: f64, &f| if f.abs() > most.abs() { f } else { most }));
+        cells.push(largest.map_or(String::new(), number));
+    }
+    cells
+}
+
+fn one_text(dataset: &str, NamedShape { name, shape }: &NamedShape, outputs: &[String]) -> String {
+    let name = short(name);
+    let mut out = String::new();
+    if let Some(curve) = shape.curve.as_ref().filter(|_| !shape.is_by_value()) {
+        out += &format!(
+            "{dataset}, f of {name}{}: {} {}; {}mean response {}\n\n",
+            shape.unit.map_or(String::new(), |unit| format!(" in {unit}")),
+            curve.knots.len(),
+            if curve.exact { "knots" } else { "points of a smooth curve" },
+            shape.distribution.as_ref().map_or(String::new(), |known| {
+                format!("data from {} to {}; ", number(known.range[0]), number(known.range[1]))
+            }),
+            number(shape.centre)
+        );
+        let mut rows = vec![["x", "f(x)"].map(String::from).to_vec()];
+        rows.push(vec!["slope before".into(), number(curve.left_slope)]);
+        rows.extend(curve.knots.iter().map(|[x, f]| vec![number(*x), number(*f)]));
+        rows.push(vec!["slope after".into(), number(curve.right_slope)]);
+        out += &table(&rows, 0);
+        out += "\nreadout weights:";
+        outputs.iter().zip(&shape.readout).for_each(|(name, w)| out += &format!(" {}: {}", short(name), number(*w)));
+        out += "\n";
+        for (output, name) in outputs.iter().enumerate() {
+            if let Some(way) = shape.direction(output) {
+                out += &format!("{} is {way} in it, on the whole line\n", short(name));
+            }
+        }
+    } else {
+        out += &format!("{dataset}, {name}: what each of its values adds, less the mean over the data\n");
+    }
+    if !shape.values.is_empty() {
+        let mut rows = vec![["value", "nodes"].map(String::from).to_vec()];
+        rows[0].extend(outputs.iter().map(|output| format!("adds to {}", short(output))));
+        for value in &shape.values {
+            let mut cells = vec![short(&value.name), value.count.map_or("?".into(), |count| count.to_string())];
+            cells.extend(value.effects.iter().map(|&effect| number(effect)));
+            rows.push(cells);
+        }
+        out += "\n";
+        out += &table(&rows, 1);
+    }
+    out
+}
+
+/// The picture, with importances as `explain --global` has them: on the test units, or where there are none on all.
+fn picture(model: &ReadModel, names: &Names<'_>, curves: &[NamedShape], outputs: &[String]) -> String {
+    let factors = &model.saved.factors;
+    let importance: Option<Vec<(f64, Vec<f64>)>> = model.importance().map(|measured| {
+        let overall = measured.of_features(factors);
+        let of =
+            |feature: usize| (0..outputs.len()).map(|output| measured.of_feature(factors, feature, output)).collect();
+        curves.iter().map(|curve| (overall[curve.shape.feature], of(curve.shape.feature))).collect()
+    });
+    let part = model.measured.as_ref().and_then(|measured| measured.importance.as_ref()).map(|known| &known.part[..]);
+    let units = match part {
+        Some("all") => "all".to_string(),
+        Some(part) => format!("the {part}"),
+        None => String::new(),
+    };
     let about = About {
-        dataset: &run.dataset.name,
+        dataset: &model.saved.metadata.dataset,
         outputs,
-        importance: &importance,
-        measured: format!("to a {} of {part} {}s", names.quantity(), names.unit()),
+        importance: importance.as_deref(),
+        measured: format!("to a {} of {units} {}s", names.quantity(), names.unit()),
     };
     let (text, shown, shown_outputs) = svg::svg(curves, &about);
     if shown < curves.len() {
         let all = curves.len();
         voice::note(format_args!(
-            "the picture shows the {shown} most important of {all} responses; .csv and .json hold all"
+            "the picture shows the {shown} most important of {all} features; .csv and .json hold all"
         ));
     }
     if shown_outputs < outputs.len() {
@@ -244,42 +260,113 @@ fn picture(run: &TrainedRun, curves: &[Curve], outputs: &[String], centres: &[f6
             "the picture shows the first {shown_outputs} of {all} outputs; .json holds all weights"
         ));
     }
-    Ok(text)
+    text
+}
+
+/// A straight pair of lines for tests.
+#[cfg(test)]
+fn example(name: &str, knots: Vec<[f64; 2]>, slopes: [f64; 2], range: [f64; 2], weights: &[f64]) -> NamedShape {
+    use crate::explain::{Distribution, Shape};
+    NamedShape {
+        name: name.into(),
+        shape: FeatureShape {
+            feature: 0,
+            unit: None,
+            columns: 4..5,
+            curve: Some(Shape { knots, left_slope: slopes[0], right_slope: slopes[1], exact: true }),
+            centre: 2.0,
+            readout: weights.to_vec(),
+            weights: weights.to_vec(),
+            present: vec![0.0; weights.len()],
+            values: Vec::new(),
+            distribution: Some(Distribution { range, counts: vec![1; 40] }),
+            bands: None,
+        },
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::feature_json;
+    use crate::explain::ValueEffect;
 
-    fn curve(exact: bool) -> Curve {
-        let knots = vec![[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]];
-        Curve {
-            k: 4,
-            name: "wave".into(),
-            shape: Shape { knots, left_slope: 0.5, right_slope: -7.0, exact },
-            centre: 2.0,
-            distribution: Distribution { range: [0.0, 2.0], counts: vec![1; 40] },
-            weights: vec![1.0],
-            bands: None,
-        }
+    fn curve(exact: bool) -> NamedShape {
+        let mut named = example("wave", vec![[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]], [0.5, -7.0], [0.0, 2.0], &[1.0]);
+        named.shape.curve.as_mut().unwrap().exact = exact;
+        named
     }
 
     #[test]
     fn a_sampled_curve_says_so_and_claims_nothing_beyond_its_points() {
         let (exact, sampled, outputs) = (curve(true), curve(false), ["only".to_string()]);
-        let mut json = curve_json(&sampled, &outputs);
+        let mut json = feature_json(&sampled, &outputs);
         assert_eq!(json["sampled"], true);
         json.as_object_mut().map(|object| object.remove("sampled"));
-        assert_eq!(json, curve_json(&exact, &outputs));
-        assert_eq!(csv(&[sampled]), "feature,x,f,slope_right\nwave,0,1,2\nwave,1,3,-1\nwave,2,2,\n");
-        assert!(csv(&[exact]).starts_with("feature,x,f,slope_right\nwave,-inf,,0.5\nwave,0,1,2\n"));
+        assert_eq!(json, feature_json(&exact, &outputs));
+        let head = "feature,x,f,slope_right,adds(only)\n";
+        assert_eq!(csv(&[sampled], &outputs), format!("{head}wave,0,1,2,-1\nwave,1,3,-1,1\nwave,2,2,,0\n"));
+        assert!(csv(&[exact], &outputs).starts_with(&format!("{head}wave,-inf,,0.5,\nwave,0,1,2,-1\n")));
         let both = [curve(true), curve(false)];
         let importance = [(1.0, vec![1.0]), (1.0, vec![1.0])];
-        let about = About { dataset: "set", outputs: &outputs, importance: &importance, measured: String::new() };
-        assert!(svg::svg(&both, &about).0.contains(">wave (sampled)<"));
-        assert!(!svg::svg(&both[..1], &about).0.contains("sampled"));
-        assert!(text("set", &both, &outputs, 1).contains("2 responses, 1 of them smooth"));
+        let about = |count: usize| About {
+            dataset: "set",
+            outputs: &outputs,
+            importance: Some(&importance[..count]),
+            measured: String::new(),
+        };
+        assert!(svg::svg(&both, &about(2)).0.contains(">wave (sampled)<"));
+        assert!(!svg::svg(&both[..1], &about(1)).0.contains("sampled"));
+        assert!(text("set", &both, &outputs, 1).contains("2 features, 1 of them smooth"));
         assert!(text("set", &both[..1], &outputs, 1).contains("3 knots"));
         assert!(text("set", &both[1..], &outputs, 1).contains("3 points of a smooth curve"));
+    }
+
+    #[test]
+    fn a_category_is_one_row_and_a_gap_stands_beside_its_curve() {
+        let value = |name: &str, missing, effect: f64| ValueEffect {
+            name: name.into(),
+            missing,
+            count: Some(3),
+            effects: vec![effect],
+            spread: Vec::new(),
+        };
+        let outputs = ["yes".to_string()];
+        let mut region = curve(true);
+        (region.name, region.shape.curve, region.shape.distribution) = ("region".into(), None, None);
+        region.shape.values =
+            vec![value("north", false, 0.8), value("=south", false, -0.2), value("missing", true, 0.1)];
+        let mut age = curve(true);
+        (age.name, age.shape.values, age.shape.present) =
+            ("age".into(), vec![value("missing", true, -0.4)], vec![0.05]);
+        let json = feature_json(&region, &outputs);
+        assert_eq!(
+            (&json["values"][0]["value"], &json["values"][0]["adds_by_class"]["yes"]),
+            (&"north".into(), &0.8.into())
+        );
+        assert_eq!(
+            (json["values"].as_array().unwrap().len(), &json["missing"]["adds_by_class"]["yes"]),
+            (2, &0.1.into())
+        );
+        assert!(json.get("knots").is_none());
+        let json = feature_json(&age, &outputs);
+        assert_eq!((&json["missing"]["nodes"], &json["present_by_class"]["yes"]), (&3.into(), &0.05.into()));
+        assert!(json["knots"].is_array() && json.get("values").is_none());
+        let both = [region, age];
+        let lines = csv(&both, &outputs);
+        assert!(
+            lines.contains("region,north,,,0.8\nregion,'=south,,,-0.2\nregion,missing,,,0.1\nage,-inf,,0.5,\n"),
+            "{lines}"
+        );
+        assert!(lines.ends_with("age,2,2,-7,0.05\nage,missing,,,-0.4\n"), "{lines}");
+        assert!(
+            text("set", &both, &outputs, 1).contains("2 values")
+                && text("set", &both[..1], &outputs, 1).contains("north")
+        );
+        let about = About { dataset: "set", outputs: &outputs, importance: None, measured: String::new() };
+        let (picture, ..) = svg::svg(&both, &about);
+        for part in [">north<", ">missing<", "missing: -0.4000"] {
+            assert!(picture.contains(part), "no {part} in {picture}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{dry_run, progress::ProgressBars, say, summary, voice, watch};
+use super::{dry_run, machine, progress::ProgressBars, say, summary, voice, watch};
 use crate::cli::threads::with_threads;
 use crate::config::{Config, DropoutPlace, Schedule};
 use crate::device::{Device, Machine};
@@ -13,7 +13,7 @@ use crate::runs::{Extension, Fingerprint, RunDirectory, create_next, run_names};
 use crate::session::Session;
 use crate::settings::{Layers, own, presets};
 use crate::tabulate::{TablePlan, Tables, Tabulation};
-use crate::train::{Prepared, structured};
+use crate::train::{Prepared, monotone, structured, weights};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::{Error, Result};
@@ -46,6 +46,10 @@ pub struct Arguments {
     /// Number of seeds, from --seed upwards
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
+    /// Every seed draws how much each training unit counts (a Bayesian bootstrap): bands of harmonia shapes then show what other data
+    /// would have changed
+    #[arg(long)]
+    bagging: bool,
     /// Cross-validate: one of K folds tests, the next validates, the others train, in turn
     #[arg(long, value_name = "K")]
     folds: Option<u64>,
@@ -79,8 +83,8 @@ pub struct Arguments {
     out: Option<PathBuf>,
     /// Continue the run in this directory, with its own settings; --epochs N extends it
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "dataset", "data_dir", "data_index", "undirected", "normalise", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
-        "repeats", "baselines", "metrics", "name", "out", "dry_run",
+        "dataset", "data_dir", "data_index", "model", "undirected", "normalise", "class_weights", "monotone", "preset", "recipe", "config", "set", "seed", "seeds", "folds",
+        "repeats", "bagging", "baselines", "metrics", "name", "out", "dry_run",
     ])]
     resume: Option<PathBuf>,
     /// Show settings, parameters and memory, and stop
@@ -107,7 +111,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         config.check()?;
     }
     with_threads(config.run.threads, || {
-        let (machine, reason) = Machine::chosen(&config.run.device, config.engine)?;
+        let (machine, reason) = machine::open(&config)?;
         let remarks = Remarks { is_host: matches!(machine, Machine::Host(_)), why_cpu: reason };
         on_machine!(&machine, device => run_on(device, &remarks, &arguments, config, extension.as_ref()))
     })?
@@ -209,6 +213,9 @@ fn config(arguments: &Arguments, chosen: Option<&own::Choice>) -> Result<Config>
     if let Some(folds) = arguments.folds {
         layers.value("run.folds", integer(folds, "--folds")?, "--folds")?;
     }
+    if arguments.bagging {
+        layers.value("train.bagging", true, "--bagging")?;
+    }
     if arguments.baselines {
         layers.value("run.baselines", true, "--baselines")?;
     }
@@ -296,6 +303,13 @@ fn announce(config: &Config, run: &Prepared, device: &str, root: &Path) {
         root.display()
     ));
     if let Some(line) = recipe_line(config) {
+        voice::line(line);
+    }
+    if let Some(line) = monotone::line(config) {
+        voice::line(line);
+    }
+    // What cannot be weighted was refused when the run was made ready.
+    if let Ok(Some(line)) = weights::line(dataset, &config.train) {
         voice::line(line);
     }
     if config.train.dropout > 0.0 && config.train.dropout_place == DropoutPlace::Hidden {

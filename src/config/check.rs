@@ -1,6 +1,7 @@
 //! Values that no run can have, refused by key before anything is computed.
 
-use super::{Config, MOST_TABLE_POINTS, MOST_WALKS, States};
+use super::{Config, DropoutPlace, MOST_TABLE_POINTS, MOST_WALKS, Monotone, States};
+use crate::architecture::{Form, Kind, Spread};
 use harmonia_graph::dataset::SplitRule;
 use harmonia_graph::error::{Error, Result};
 
@@ -24,6 +25,8 @@ impl Config {
             ("train.final_learning_rate", t.final_learning_rate),
             ("train.weight_decay", t.weight_decay),
             ("train.clip_norm", t.clip_norm),
+            ("train.smoothness", t.smoothness),
+            ("train.output_penalty", t.output_penalty),
             ("train.router_noise", t.router_noise),
             ("train.hop_rate", t.hop_rate),
             ("train.readout_rate", t.readout_rate),
@@ -64,9 +67,6 @@ impl Config {
         if self.run.seed > i64::MAX as u64 - self.run.seeds as u64 {
             return bad("run.seed", &self.run.seed, "a number below 2^63, with room for all seeds");
         }
-        if self.data.index > 4 {
-            return bad("data.index", &self.data.index, "0, 1, 2, 3 or 4");
-        }
         let words = &self.data.structure;
         if let Some((_, word)) = words.iter().enumerate().find(|(at, word)| words[..*at].contains(word)) {
             return bad("data.structure", &format_args!("a list with {} twice", word.name()), "every word once");
@@ -78,6 +78,9 @@ impl Config {
         if self.run.folds != 0 && rule != SplitRule::Default {
             return bad("data.split", &self.data.split, "default, because run.folds draws the splits");
         }
+        t.class_weights.check()?;
+        Monotone::check(&self.model.monotone)?;
+        self.check_kind()?;
         let points = self.engine.table_points;
         if !(1..=MOST_TABLE_POINTS).contains(&points) {
             return bad("engine.table_points", &points, &format!("1 to {MOST_TABLE_POINTS}"));
@@ -93,6 +96,44 @@ impl Config {
         }
         // Sizes that do not depend on the dataset.
         self.architecture(1, 1).check()
+    }
+}
+
+impl Config {
+    /// Refuses what the kind of model does not have.
+    fn check_kind(&self) -> Result<()> {
+        let kind = self.model.kind;
+        if self.model.exu && kind != Kind::Nam {
+            return Err(Error::Config(format!(
+                "model.exu is for model.kind = nam, and model.kind is {}: leave it out",
+                kind.name()
+            )));
+        }
+        if self.train.output_penalty > 0.0 && kind.spread() != Spread::Itself {
+            return Err(Error::Config(format!(
+                "train.output_penalty is for models without a graph (nbm, nam, gp-nam), and model.kind is {}: leave it out",
+                kind.name()
+            )));
+        }
+        if kind == Kind::Harmonia {
+            return Ok(());
+        }
+        let hidden = self.train.dropout > 0.0 && self.train.dropout_place == DropoutPlace::Hidden;
+        let asked = [
+            ("model.monotone", !self.model.monotone.is_empty()),
+            ("init.warm_start", self.init.warm_start),
+            ("train.smoothness", self.train.smoothness > 0.0),
+            ("train.calibrate", self.train.calibrate && kind.is_per_class()),
+            ("train.dropout_place = hidden", hidden && (kind.form() == Form::Fourier || self.model.exu)),
+            ("engine.states", self.engine.states != States::F32),
+        ];
+        match asked.iter().find(|(_, asked)| *asked) {
+            None => Ok(()),
+            Some((key, _)) => Err(Error::Config(format!(
+                "{key} is not for model.kind = {}: leave it out, or set model.kind = harmonia",
+                kind.name()
+            ))),
+        }
     }
 }
 

@@ -1,8 +1,17 @@
 //! The settings of a run: every key and its default. What values they may have is in `check.rs`.
 
 mod check;
+mod class_weights;
+mod engine;
+mod monotone;
+mod train;
 
-use crate::architecture::{Architecture, HopWeights};
+pub use class_weights::ClassWeights;
+pub use engine::{Engine, MOST_TABLE_POINTS, MOST_WALKS, Monb, Propagate, Sparse, States, TableUse};
+pub use monotone::Monotone;
+pub use train::{DropoutPlace, HopBasis, Metric, Optimizer, Schedule, Train};
+
+use crate::architecture::{Architecture, Family, Form, HopWeights, Kind, Routes, Spread};
 use crate::loss::{LossChoice, Objective};
 use harmonia_graph::dataset::{Labels, Normalise, StructureWord};
 use harmonia_graph::error::{Error, Result};
@@ -41,7 +50,7 @@ pub struct Data {
     pub dataset: String,
     /// Directory of datasets; empty: the environment variable HARMONIA_DATA, or the user's cache directory.
     pub dir: String,
-    /// Which of the five synthetic datasets, 0..4.
+    /// Which synthetic dataset: 0..4 are the five of the paper, others follow the same rule.
     pub index: u32,
     /// `default` (the dataset's own; of several, that of the seed), `own:0`, `per-class:20/500/1000`,
     /// `fractions:60/20/20` or `folds:10/0` (random, by run seed; `folds:10/0/2`: another fold validates).
@@ -61,6 +70,21 @@ pub struct Data {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
+    /// `harmonia`, or another of the family: `nbm`, `nam`, `gp-nam`, `gnan`, `g-namrff`, `dnn-rrwp`.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Of `gnan`: the largest distance that counts; 0: the largest there is.
+    #[serde(default)]
+    pub horizon: usize,
+    /// Of `gp-nam` and `g-namrff`: the length on which responses vary, in the units that the model reads.
+    #[serde(default = "default_bandwidth")]
+    pub bandwidth: f64,
+    /// Of `nam`: first layers of units clip(exp(w) (x - c), 0, 1) in place of ReLU.
+    #[serde(default)]
+    pub exu: bool,
+    /// Of `dnn-rrwp`: hidden units of the network that weighs pairs of nodes.
+    #[serde(default = "default_pair_hidden")]
+    pub pair_hidden: usize,
     /// C, experts.
     pub experts: usize,
     /// m, experts each feature uses.
@@ -75,21 +99,8 @@ pub struct Model {
     pub hops: usize,
     /// `simplex`, `absolute` (the same weights, learned otherwise), `signed` or `free`.
     pub hop_weights: HopWeights,
-}
-
-/// Where dropout acts while training.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DropoutPlace {
-    /// Nowhere.
-    None,
-    /// Entries of X: zero with probability p, else scaled by 1 / (1 - p).
-    #[default]
-    Input,
-    /// Whole responses: f_k is zero for every node with probability p, else scaled by 1 / (1 - p).
-    Feature,
-    /// Hidden units of the experts, separately for every node and feature.
-    Hidden,
+    /// Features that may only raise (`age=+`) or only lower (`age=-`) the logit of the positive class, or the number.
+    pub monotone: Vec<Monotone>,
 }
 
 /// How parameters start (`model/init.rs` has the formulas).
@@ -104,6 +115,9 @@ pub struct Initialisation {
     pub response_slope: f64,
     /// psi(0) of calibrated experts.
     pub response_level: f64,
+    /// Start the intercept where it predicts how frequent classes are among the training units, instead of at 0: a rare class need
+    /// not be unlearned first.
+    pub frequencies: bool,
     /// Start from the best weights of the responses as they start, a convex problem: graph tasks of two classes with free hop
     /// weights.
     pub warm_start: bool,
@@ -116,237 +130,8 @@ impl Default for Initialisation {
             hop_growth: 0.0,
             response_slope: 0.3,
             response_level: 0.3,
+            frequencies: false,
             warm_start: false,
-        }
-    }
-}
-
-/// The coordinates free hop weights are learned in. Saved models and explanations have the weights themselves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HopBasis {
-    /// The weight of each walk length.
-    #[default]
-    Plain,
-    /// Combinations of walk lengths that do not resemble each other on the dataset at hand.
-    Orthogonal,
-}
-
-/// Which update rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Optimizer {
-    /// Weight decay as L2 in the gradient.
-    Adam,
-    /// Decoupled weight decay.
-    AdamW,
-}
-
-/// How the learning rate moves over epochs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Schedule {
-    /// It does not.
-    Constant,
-    /// Half a cosine from `learning_rate` to `final_learning_rate` over `epochs`.
-    Cosine,
-}
-
-/// What early stopping and the choice of the best epoch look at, on the validation units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Share of units classified correctly.
-    Accuracy,
-    /// Area under the ROC curve.
-    RocAuc,
-    /// The loss itself; of classes, the negative log-likelihood.
-    Loss,
-    /// Share of the variance of numbers that is explained.
-    R2,
-    /// Root of the mean squared error of numbers.
-    Rmse,
-    /// Mean absolute error of numbers.
-    Mae,
-}
-
-impl Metric {
-    /// The score it looks at; a loss that has none of that name is looked at itself.
-    pub fn score_name(self) -> &'static str {
-        match self {
-            Metric::Accuracy => "accuracy",
-            Metric::RocAuc => "roc_auc",
-            Metric::Loss => "loss",
-            Metric::R2 => "r2",
-            Metric::Rmse => "rmse",
-            Metric::Mae => "mae",
-        }
-    }
-}
-
-/// How parameters are fitted, and when that ends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Train {
-    /// `adam` or `adamw`.
-    pub optimizer: Optimizer,
-    /// Step size at the start.
-    pub learning_rate: f64,
-    /// Weight decay on every parameter.
-    pub weight_decay: f64,
-    /// Factor on the noise that routing is learned with; 0: features are routed without.
-    pub router_noise: f64,
-    /// Factor on the learning rate of hop weights.
-    pub hop_rate: f64,
-    /// Factor on the learning rate of the readout's weights; 0: one over the mean number of nodes that it sums over, so
-    /// that a step moves the logits of graphs of any size alike.
-    pub readout_rate: f64,
-    /// `plain` or `orthogonal`: what free hop weights are learned in.
-    pub hop_basis: HopBasis,
-    /// `constant` or `cosine`.
-    pub schedule: Schedule,
-    /// Where the cosine ends.
-    pub final_learning_rate: f64,
-    /// Largest gradient norm; 0: no clipping.
-    pub clip_norm: f64,
-    /// Graphs a step sees (on one graph: training nodes a step is scored on); 0: everything at once.
-    pub batch_size: usize,
-    /// Most epochs; patience may end a run before.
-    pub epochs: usize,
-    /// Epochs without improvement before stopping, counted once the model has begun to learn; 0: never stop early.
-    pub patience: usize,
-    /// `accuracy`, `roc_auc`, `loss`, or of numbers `r2`, `rmse`, `mae`; one that the task does not have means `loss`.
-    pub metric: Metric,
-    /// Divide logits by a temperature, and of a binary task shift them, as fits the validation units of the best epoch.
-    pub calibrate: bool,
-    /// `auto` (by the labels), `softmax`, `sigmoid` or `squared`.
-    pub loss: LossChoice,
-    /// Probability of dropping, in [0, 1).
-    pub dropout: f64,
-    /// `input`, `feature`, `hidden` or `none`.
-    pub dropout_place: DropoutPlace,
-}
-
-/// Element type of propagated states. Sums are always taken in f32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum States {
-    /// Single precision.
-    #[default]
-    F32,
-    /// IEEE half: half the traffic of a hop, 11 bits.
-    F16,
-    /// bfloat16: half the traffic, 8 bits, the range of f32.
-    Bf16,
-}
-
-impl States {
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
-        match self {
-            States::F32 => 4,
-            States::F16 | States::Bf16 => 2,
-        }
-    }
-}
-
-/// How responses are evaluated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Monb {
-    /// Every expert network at every point: the reference, and the only way where hidden units are dropped.
-    Direct,
-    /// Experts compiled to their pieces once per step, then a look-up per point.
-    #[default]
-    Knots,
-}
-
-/// What is carried along walks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Propagate {
-    /// Responses: d columns, then the readout.
-    Features,
-    /// The readout first: L columns per hop. Graph tasks: nothing, every node has its weight in advance.
-    Classes,
-    /// Whichever the cost model finds cheaper.
-    #[default]
-    Auto,
-}
-
-/// Whether zeros of X are left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sparse {
-    /// Never: X is made dense.
-    Off,
-    /// Where X is held as sparse rows and the readout comes first.
-    #[default]
-    Auto,
-}
-
-/// Whether training reads a table of walks instead of walking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TableUse {
-    /// Where that saves time: at no price where features have few values, else where it saves much.
-    #[default]
-    Auto,
-    /// Never.
-    Off,
-    /// Always; an error where it cannot be.
-    Force,
-}
-
-/// Points of a feature in a table, at most.
-pub const MOST_TABLE_POINTS: usize = 65;
-/// Walks of a unit and step that correct a table, at most.
-pub const MOST_WALKS: usize = 64;
-
-/// How it is computed. All choices but `states` and `table` give the same numbers up to rounding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Engine {
-    /// `knots` or `direct`.
-    pub monb: Monb,
-    /// `auto`, `features` or `classes`.
-    pub propagate: Propagate,
-    /// `auto` or `off`.
-    pub sparse: Sparse,
-    /// Element type of propagated states: `f32`, `f16` or `bf16`.
-    pub states: States,
-    /// `auto`, `off` or `force`: whether steps and validation read a table of walks. Saved, scored and explained is the exact
-    /// model.
-    pub table: TableUse,
-    /// Points that walks of a feature are tabulated at; what lies between them is interpolated. 1: nothing is tabulated, sampled
-    /// walks say what is far.
-    pub table_points: usize,
-    /// Bits of a number in a table: 8, 16 or 32; 0: 32 where the table is small, else 8, and 16 where a finer table turns out to
-    /// be needed.
-    pub table_bits: usize,
-    /// Bytes a table may have; points are fewer where it would have more.
-    pub table_bytes: usize,
-    /// Walks sampled from each unit in each step, where a table has too few points to be trusted; 0: never, and no such table
-    /// is made. Twice as many where losses show that these are too few.
-    pub walks: usize,
-    /// Bytes that training may take of a GPU's memory; what has no room comes in panels. 0: what is free. Results do not depend
-    /// on it.
-    pub device_memory: usize,
-}
-
-impl Default for Engine {
-    fn default() -> Self {
-        Engine {
-            monb: Monb::default(),
-            propagate: Propagate::default(),
-            sparse: Sparse::default(),
-            states: States::default(),
-            table: TableUse::default(),
-            table_points: 9,
-            table_bits: 0,
-            table_bytes: 4 << 30,
-            walks: 4,
-            device_memory: 0,
         }
     }
 }
@@ -404,6 +189,11 @@ impl Default for Config {
             },
             walk: Walk::default(),
             model: Model {
+                kind: Kind::Harmonia,
+                horizon: 0,
+                bandwidth: default_bandwidth(),
+                exu: false,
+                pair_hidden: default_pair_hidden(),
                 experts: 4,
                 active: 2,
                 bases: 8,
@@ -411,28 +201,10 @@ impl Default for Config {
                 embedding: 16,
                 hops: 4,
                 hop_weights: HopWeights::Simplex,
+                monotone: Vec::new(),
             },
             init: Initialisation::default(),
-            train: Train {
-                optimizer: Optimizer::AdamW,
-                learning_rate: 1e-3,
-                weight_decay: 1e-4,
-                router_noise: 1.0,
-                hop_rate: 1.0,
-                readout_rate: 1.0,
-                hop_basis: HopBasis::Plain,
-                schedule: Schedule::Constant,
-                final_learning_rate: 1e-6,
-                clip_norm: 0.0,
-                batch_size: 0,
-                epochs: 500,
-                patience: 100,
-                metric: Metric::Loss,
-                calibrate: false,
-                loss: LossChoice::Auto,
-                dropout: 0.0,
-                dropout_place: DropoutPlace::Input,
-            },
+            train: Train::default(),
             engine: Engine::default(),
             run: RunSettings {
                 name: String::new(),
@@ -450,11 +222,71 @@ impl Default for Config {
     }
 }
 
+/// As GP-NAM has it.
+fn default_bandwidth() -> f64 {
+    0.2
+}
+
+/// Enough for a few kinds of pairs.
+fn default_pair_hidden() -> usize {
+    32
+}
+
 impl Config {
     /// The sizes of the model for a dataset with this many features and outputs.
     pub fn architecture(&self, features: usize, outputs: usize) -> Architecture {
-        let Model { experts, active, bases, hidden, embedding, hops, hop_weights } = self.model.clone();
-        Architecture { features, outputs, experts, active, bases, hidden, embedding, hops, hop_weights }
+        let Model {
+            kind,
+            horizon,
+            bandwidth,
+            exu,
+            pair_hidden,
+            experts,
+            active,
+            bases,
+            hidden,
+            embedding,
+            hops,
+            hop_weights,
+            ..
+        } = self.model.clone();
+        if kind == Kind::Harmonia {
+            let family = Family::default();
+            return Architecture {
+                features,
+                outputs,
+                experts,
+                active,
+                bases,
+                hidden,
+                embedding,
+                hops,
+                hop_weights,
+                family,
+            };
+        }
+        let copies = kind.copies(outputs);
+        let family = Family {
+            kind,
+            reach: match kind.spread() {
+                Spread::Walks | Spread::Itself => 0,
+                Spread::Shells => horizon,
+                Spread::Filter | Spread::Pairs => hops.saturating_sub(1),
+            },
+            bandwidth: if kind.form() == Form::Fourier { bandwidth } else { 0.0 },
+            exu,
+        };
+        let (experts, bases) = match kind.routes() {
+            Routes::Own => (features / copies, copies),
+            Routes::Learned => (experts, bases),
+            Routes::Single => (1, bases),
+        };
+        let (active, embedding, hops, hop_weights) = match kind.routes() {
+            // Terms are the hidden units of pairs, and their bias.
+            Routes::Learned => (active, embedding, pair_hidden.saturating_add(1), HopWeights::Free),
+            Routes::Single | Routes::Own => (1, 0, 1, HopWeights::default()),
+        };
+        Architecture { features, outputs, experts, active, bases, hidden, embedding, hops, hop_weights, family }
     }
 
     /// The loss for labels.

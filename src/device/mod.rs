@@ -67,6 +67,20 @@ pub struct Routing<D: Device> {
     pub noise_scale: D::Buffer,
 }
 
+/// Points at which responses are looked at, and what is found of those that bend: `model::Smoothness` has the formula.
+pub struct Bends<D: Device> {
+    /// What every squared bend costs.
+    pub strength: f64,
+    /// Those of each feature, most x d; behind them any numbers.
+    pub points: D::Buffer,
+    /// How many each feature has, d.
+    pub counts: D::Buffer,
+    /// What each feature costs, d.
+    pub penalties: D::Buffer,
+    /// The gradient of that by hop weights that have a size of their own, T x d.
+    pub d_hop_weights: D::Buffer,
+}
+
 /// F of a batch, and later its gradient.
 pub enum Responses<D: Device> {
     /// Every entry, n x d.
@@ -157,7 +171,7 @@ pub trait Device: Sync + Sized {
     /// The nodes within so many steps of rows that are scored: hops leave out all others.
     type Scope: Send + Sync;
 
-    /// All graphs of a dataset, where batches are put together from them.
+    /// All graphs of a dataset, all units of a table, or all targets of a graph, where batches are put together from them.
     type Collection: Send + Sync;
 
     /// What is found out about the step at hand, and was about those before it.
@@ -195,11 +209,13 @@ pub trait Device: Sync + Sized {
     fn inputs(&self, batch: &Batch, plan: Plan) -> Result<Self::Inputs>;
     /// Gives resident inputs the targets of `batch`, which has the same nodes.
     fn retarget(&self, inputs: &mut Self::Inputs, batch: &Batch) -> Result<()>;
-    /// Copies a batch of all graphs of a dataset, with the targets of all steps, to the device, which then puts batches together
-    /// by itself. None where the host does that at no cost, or graphs are such that it has to.
+    /// Copies what all batches are made of ([`Batches::collected`](crate::batch::Batches::collected)), with the targets of all
+    /// steps, to the device, which then puts batches together by itself. None where the host does that at no cost, or has to.
     fn collection(&self, whole: &Batch, plan: Plan) -> Result<Option<Self::Collection>>;
-    /// A batch of some of the graphs; only their numbers are copied.
+    /// A batch of some of the graphs, or rows of the table; only their numbers are copied.
     fn select(&self, collection: &Self::Collection, selection: &Selection) -> Result<Self::Inputs>;
+    /// As [`Device::retarget`], with the targets that a collection has of these rows; only their numbers are copied.
+    fn retarget_to(&self, inputs: &mut Self::Inputs, collection: &Self::Collection, rows: &[u32]) -> Result<()>;
     /// Who counts for some rows of a batch's logits, in a model of `hops` hops; none where everybody may.
     fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<Self::Scope>>;
     /// Copies to the device.
@@ -218,6 +234,10 @@ pub trait Device: Sync + Sized {
     fn responses(&self, inputs: &Self::Inputs, layout: &Layout, rows: bool) -> Result<Responses<Self>>;
     /// Room for compiled experts.
     fn knots(&self, layout: &Layout) -> Result<Self::Knots>;
+
+    /// Tells tables before they are compiled what features will be looked up at; of experts that one feature uses at few values, a device
+    /// may compile those alone. `dropped`: inputs are dropped one by one, so that they have other values too.
+    fn expect_values(&self, _: &mut Self::Knots, _: &Self::Inputs, _dropped: bool, _: &Layout) {}
     /// Makes room for experts of so many pieces; what was compiled is gone.
     fn make_room(&self, knots: &mut Self::Knots, pieces: usize, layout: &Layout) -> Result<()>;
     /// Nothing found out yet.
@@ -241,6 +261,19 @@ pub trait Device: Sync + Sized {
     fn read(&self, values: &mut [Self::Real], buffer: &Self::Buffer) -> Result<()>;
     /// Copies from one buffer to another of its length, on the device: nobody waits.
     fn keep(&self, kept: &mut Self::Buffer, values: &Self::Buffer) -> Result<()>;
+    /// Sets values of the wrong sign to zero, on the device: nobody waits. Signs are 1, -1, or 0 where any number will do.
+    fn keep_signs(&self, values: &mut Self::Buffer, signs: &Self::Buffer) -> Result<()>;
+    /// What responses at points cost, on the device: nobody waits. They turn into the penalty's gradient by them; that by the
+    /// readout is added to `gradient`.
+    fn bend(
+        &self,
+        bends: &mut Bends<Self>,
+        responses: &mut Self::Matrix,
+        gradient: &mut Self::Buffer,
+        hop_weights: &Self::Buffer,
+        parameters: &Self::Buffer,
+        layout: &Layout,
+    ) -> Result<()>;
     /// Copies a row-major matrix to the device.
     fn upload_matrix(&self, values: &[Self::Real], features: usize) -> Result<Self::Matrix>;
     /// Copies back.

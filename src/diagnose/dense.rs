@@ -11,7 +11,7 @@ const SHIFTS: usize = 100;
 const SWEEPS: usize = 60;
 
 /// All eigenvalues, ascending. `matrix` is n x n, symmetric, and is used up.
-pub(super) fn eigenvalues(mut matrix: Vec<f64>, n: usize) -> Vec<f64> {
+pub(crate) fn eigenvalues(mut matrix: Vec<f64>, n: usize) -> Vec<f64> {
     let (mut diagonal, mut beside) = tridiagonal(&mut matrix, n);
     implicit_ql(&mut diagonal, &mut beside);
     diagonal.sort_by(f64::total_cmp);
@@ -99,7 +99,7 @@ fn implicit_ql(diagonal: &mut [f64], beside: &mut [f64]) {
 }
 
 /// Eigenvalues ascending, and their unit eigenvectors as the columns of an n x n matrix.
-pub(super) fn jacobi(mut matrix: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn jacobi(mut matrix: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
     let mut vectors = vec![0.0; n * n];
     (0..n).for_each(|i| vectors[i * n + i] = 1.0);
     for _ in 0..SWEEPS {

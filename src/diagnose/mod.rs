@@ -12,7 +12,7 @@
 mod basis;
 pub mod components;
 pub mod conditioning;
-mod dense;
+pub(crate) mod dense;
 pub mod horizon;
 mod lanczos;
 mod matrix;

@@ -6,6 +6,7 @@
 use super::response::response_of;
 use super::structure::structure_of;
 use super::{Groups, Monb, Response, Structure};
+use crate::architecture::Routes;
 use crate::model::FittedModel;
 use harmonia_graph::error::{Error, Result};
 use std::any::Any;
@@ -35,8 +36,8 @@ impl Factors {
     pub fn of(model: &FittedModel) -> Result<Factors> {
         let widened = |parameters: &[f32]| parameters.iter().map(|&value| f64::from(value)).collect();
         Factors::new(
-            widened(&model.parameters[model.layout.readout_bias.clone()]),
-            widened(&model.parameters[model.layout.readout_weight.clone()]),
+            widened(&model.layout.intercept_in(&model.parameters)),
+            widened(&model.layout.readout_in(&model.parameters)),
             response_of(model)?,
             structure_of(model),
         )
@@ -100,6 +101,11 @@ impl Factors {
         self.structure.total(k)
     }
 
+    /// What a response of feature k is multiplied by where all nodes that count have it; see [`Structure::reach`].
+    pub fn reach(&self, k: usize) -> f64 {
+        self.structure.reach(k)
+    }
+
     /// f_k(x).
     pub fn response(&self, k: usize, x: f64) -> f64 {
         self.response.value(k, x)
@@ -115,9 +121,10 @@ impl Factors {
         &*self.structure
     }
 
-    /// The experts and gates that responses are mixed from; none where they are not.
+    /// The experts and gates that responses are mixed from; none where they are not, or nothing was to be chosen.
     pub fn monb(&self) -> Option<&Monb> {
-        (self.responses() as &dyn Any).downcast_ref()
+        let monb: Option<&Monb> = (self.responses() as &dyn Any).downcast_ref();
+        monb.filter(|monb| monb.layout.architecture.routes() == Routes::Learned)
     }
 }
 

@@ -17,6 +17,7 @@ use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 const ELEMENTS: usize = 1 << 26;
 
 /// Mean size and mean of every feature's propagated response.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// Units that were averaged over; at least 1.
     pub units: usize,
@@ -50,12 +51,43 @@ impl Importance {
         centre: &[f64],
         watch: &Watch,
     ) -> Result<Importance> {
+        Importance::measure_in(ELEMENTS, model, factors, dataset, units, centre, watch)
+    }
+
+    /// The same with `elements` of H at a time.
+    ///
+    /// # Errors
+    /// As [`Importance::measure`].
+    pub fn measure_in(
+        elements: usize,
+        model: &FittedModel,
+        factors: &Factors,
+        dataset: &Dataset,
+        units: &[u32],
+        centre: &[f64],
+        watch: &Watch,
+    ) -> Result<Importance> {
+        if !model.layout.architecture.walks_by_feature() {
+            return Importance::of_any(factors, dataset, units, centre, watch);
+        }
         let mut importance = Importance::none(factors, units)?;
         match dataset.level {
             Level::Graph => importance.of_graphs(factors, dataset, units, centre),
-            Level::Node => importance.of_nodes(model, factors, dataset, units, centre, watch)?,
+            Level::Node => {
+                states(elements, model, factors, dataset, watch, |part| {
+                    importance.add_all(factors, part, units, centre)
+                })?;
+            }
         }
         Ok(importance.mean_over_units())
+    }
+
+    /// Whether it is a measurement of a model of so many columns, features and outputs.
+    pub fn fits(&self, factors: &Factors) -> bool {
+        let (d, groups) = (factors.features(), factors.groups());
+        let together = if groups.is_single() { 0 } else { groups.len() * factors.outputs() };
+        let finite = self.size.iter().chain(&self.mean).chain(&self.together).all(|number| number.is_finite());
+        self.units > 0 && self.size.len() == d && self.mean.len() == d && self.together.len() == together && finite
     }
 
     /// Measures any additive model; the engine takes no part. Nodes are looked at one by one, each with all that it sees.
@@ -115,63 +147,32 @@ impl Importance {
         self
     }
 
-    /// By the engine, in feature space, as many features at once as fit.
-    fn of_nodes(
-        &mut self,
-        model: &FittedModel,
-        factors: &Factors,
-        dataset: &Dataset,
-        units: &[u32],
-        centre: &[f64],
-        watch: &Watch,
-    ) -> Result<()> {
-        let device = Cpu::<f32>::new();
-        let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return Ok(()) };
-        let width = (ELEMENTS / dataset.graph.nodes().max(1)).clamp(1, factors.features());
-        for portion in portions(factors, width) {
-            let (first, end) =
-                (factors.groups().columns(portion.start).start, factors.groups().columns(portion.end - 1).end);
-            let columns = &(first..end).collect::<Vec<usize>>()[..];
-            watch.check()?;
-            watch.progress("importance of features", first as u64, factors.features() as u64);
-            let part = model.with_features(columns)?;
-            let features = Arc::new(dataset.features.columns(columns));
-            let mut batch = Batches::with(dataset, Reach::Walk(Arc::clone(&transition))).whole(&[]);
-            batch.features = features;
-            let plan = Plan { monb: Monb::Knots, space: Space::Features, sparse: false };
-            let mut resident = Resident::new(&device, &part.layout, plan, batch)?;
-            let parameters = device.upload(&part.parameters)?;
-            resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
-            let state =
-                resident.pass.state().map(|state| device.download_matrix(state)).transpose()?.unwrap_or_default();
-            let work = |(at, (size, mean)): (usize, (&mut f64, &mut f64))| {
-                let k = columns[at];
-                let constant = centre[k] * factors.total_theta(k);
-                for &unit in units {
-                    let value = f64::from(state[unit as usize * columns.len() + at]) - constant;
-                    *size += value.abs();
-                    *mean += value;
-                }
-            };
-            self.size[first..end].par_iter_mut().zip(&mut self.mean[first..end]).enumerate().for_each(work);
-            if self.together.is_empty() {
-                continue;
+    /// Some units of a few features more.
+    fn add_all(&mut self, factors: &Factors, part: &States<'_>, units: &[u32], centre: &[f64]) {
+        let (first, end, width) = (part.columns.start, part.columns.end, part.columns.len());
+        let constants: Vec<f64> = part.columns.clone().map(|k| centre[k] * factors.total_theta(k)).collect();
+        let centred = |unit: u32, at: usize| f64::from(part.state[unit as usize * width + at]) - constants[at];
+        let work = |(at, (size, mean)): (usize, (&mut f64, &mut f64))| {
+            for &unit in units {
+                let value = centred(unit, at);
+                *size += value.abs();
+                *mean += value;
             }
-            let outputs = factors.outputs();
-            let sizes = &mut self.together[portion.start * outputs..portion.end * outputs];
-            sizes.par_chunks_exact_mut(outputs).zip(portion).for_each(|(sizes, feature)| {
-                let own = factors.groups().columns(feature);
-                let mut values = vec![0.0; own.len()];
-                for &unit in units {
-                    let row = &state[unit as usize * columns.len()..][own.start - first..own.end - first];
-                    for ((value, &state), k) in values.iter_mut().zip(row).zip(own.clone()) {
-                        *value = f64::from(state) - centre[k] * factors.total_theta(k);
-                    }
-                    add_sizes(factors, own.clone(), &values, sizes);
-                }
-            });
+        };
+        self.size[first..end].par_iter_mut().zip(&mut self.mean[first..end]).enumerate().for_each(work);
+        if self.together.is_empty() {
+            return;
         }
-        Ok(())
+        let outputs = factors.outputs();
+        let sizes = &mut self.together[part.features.start * outputs..part.features.end * outputs];
+        sizes.par_chunks_exact_mut(outputs).zip(part.features.clone()).for_each(|(sizes, feature)| {
+            let own = factors.groups().columns(feature);
+            let mut values = vec![0.0; own.len()];
+            for &unit in units {
+                values.iter_mut().zip(own.clone()).for_each(|(value, k)| *value = centred(unit, k - first));
+                add_sizes(factors, own.clone(), &values, sizes);
+            }
+        });
     }
 
     /// By the weights of nodes, which need no propagation.
@@ -238,6 +239,47 @@ impl Importance {
         let of = |feature| (0..outputs).map(|output| self.of_feature(factors, feature, output)).sum::<f64>();
         (0..factors.groups().len()).map(|feature| of(feature) / outputs as f64).collect()
     }
+}
+
+/// `H[i,k]` of every node and a few features.
+pub(super) struct States<'a> {
+    /// Which.
+    pub features: Range<usize>,
+    /// Their columns.
+    pub columns: Range<usize>,
+    /// n x columns.
+    pub state: &'a [f32],
+}
+
+/// H by the engine, in feature space, as many features at once as `elements` has room for. `watch` hears how many are done.
+pub(super) fn states(
+    elements: usize,
+    model: &FittedModel,
+    factors: &Factors,
+    dataset: &Dataset,
+    watch: &Watch,
+    mut visit: impl FnMut(&States<'_>),
+) -> Result<()> {
+    let device = Cpu::<f32>::new();
+    let Reach::Walk(transition) = Batches::new(dataset, model.walk).whole(&[]).reach else { return Ok(()) };
+    let width = (elements / dataset.graph.nodes().max(1)).clamp(1, factors.features());
+    for features in portions(factors, width) {
+        let first = factors.groups().columns(features.start).start;
+        let columns = first..factors.groups().columns(features.end - 1).end;
+        let chosen: Vec<usize> = columns.clone().collect();
+        watch.check()?;
+        watch.progress("importance of features", first as u64, factors.features() as u64);
+        let part = model.with_features(&chosen)?;
+        let mut batch = Batches::with(dataset, Reach::Walk(Arc::clone(&transition))).whole(&[]);
+        batch.features = Arc::new(dataset.features.columns(&chosen));
+        let plan = Plan { monb: Monb::Knots, space: Space::Features, sparse: false };
+        let mut resident = Resident::new(&device, &part.layout, plan, batch)?;
+        let parameters = device.upload(&part.parameters)?;
+        resident.pass.forward(&resident.inputs, &parameters, &Randomness::none())?;
+        let state = resident.pass.state().map(|state| device.download_matrix(state)).transpose()?.unwrap_or_default();
+        visit(&States { features, columns, state: &state });
+    }
+    Ok(())
 }
 
 /// Adds the size of what one unit's feature adds to every output; `state` is of its columns.

@@ -53,6 +53,13 @@ pub struct Score {
     pub sign: f64,
 }
 
+impl Score {
+    /// Of values by output.
+    pub fn of(&self, values: &[f64]) -> f64 {
+        self.sign * (values[self.output] - self.versus.map_or(0.0, |versus| values[versus]))
+    }
+}
+
 /// What is changed before the prediction is made again.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
@@ -113,7 +120,8 @@ impl<'a> Case<'a> {
         target: Target,
         edit: &Edit,
     ) -> Result<Self> {
-        Ok(Case { engine: Some(model), ..Case::of(factors, dataset, target, edit)? })
+        let engine = Some(model).filter(|model| model.layout.architecture.walks_by_feature());
+        Ok(Case { engine, ..Case::of(factors, dataset, target, edit)? })
     }
 
     /// Looks at a target of any additive model; the engine takes no part.
@@ -138,7 +146,7 @@ impl<'a> Case<'a> {
             )));
         }
         let start = start(dataset, target)?;
-        let sources = factors.structure().sources(&dataset.graph, &edit.dropped);
+        let sources = factors.structure().sources_in(dataset, &edit.dropped);
         let mass = start.len() as f64;
         let ball = sources.ball(start);
         let (replaced, rim) = (edit.replaced.clone(), Pass::default());

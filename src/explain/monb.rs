@@ -5,7 +5,7 @@
 
 use super::response::{LANES, Response};
 use super::shapes::Shape;
-use crate::architecture::Layout;
+use crate::architecture::{Layout, Routes};
 use crate::device::cpu::Cpu;
 use crate::device::{Device, Routing};
 use crate::knots::{Combination, Tables, count_below};
@@ -40,6 +40,9 @@ impl Monb {
         let routing = chosen_experts(model)?;
         let (embeddings, router) = (&parameters[layout.embeddings.clone()], &parameters[layout.router_gate.clone()]);
         let gate = |(slot, &expert): (usize, &u32)| {
+            if a.routes() != Routes::Learned {
+                return 1.0;
+            }
             let embedding = &embeddings[slot / a.active * a.embedding..][..a.embedding];
             let column = router[expert as usize..].iter().step_by(a.experts);
             let score: f64 = embedding.iter().zip(column).map(|(e, w)| e * w).sum();

@@ -81,6 +81,7 @@ impl Case<'_> {
             objective: model.objective,
             outputs: outputs.len(),
             targets: Targets::Codes(Vec::new()),
+            weights: None,
             units: Vec::new(),
             streamed: Streamed::NOTHING,
         };

@@ -4,7 +4,8 @@
 //! implements it, as [`Monb`] does, and a line in [`response_of`]. Invariant: nodes are evaluated [`LANES`] at a time, so
 //! that a response is called through its table of methods once per block, never once per number.
 
-use super::{Monb, Shape};
+use super::{Fourier, Monb, Shape};
+use crate::architecture::Form;
 use crate::model::FittedModel;
 use harmonia_graph::dataset::Features;
 use harmonia_graph::error::Result;
@@ -47,7 +48,10 @@ pub trait Response: Any + Debug + Send + Sync {
 /// # Errors
 /// Its parameters are not those of a model.
 pub(super) fn response_of(model: &FittedModel) -> Result<Arc<dyn Response>> {
-    Ok(Arc::new(Monb::of(model)?))
+    Ok(match model.layout.architecture.form() {
+        Form::Networks => Arc::new(Monb::of(model)?),
+        Form::Fourier => Arc::new(Fourier::of(model)),
+    })
 }
 
 /// Features and responses of a few nodes, d x LANES.

@@ -82,6 +82,22 @@ impl Shape {
         }
     }
 
+    /// The way it goes on the whole line: 1 where it never falls, -1 where it never rises; none where it does both, or
+    /// neither, or where lines only stand for it.
+    pub fn direction(&self) -> Option<f64> {
+        // Neighbouring knots come from different lines, each rounded.
+        let size = self.knots.iter().fold(0.0, |most: f64, knot| most.max(knot[1].abs()));
+        let never_falls = |sign: f64| {
+            let between = self.knots.windows(2).all(|pair| sign * (pair[1][1] - pair[0][1]) >= -1e-12 * size);
+            between && sign * self.left_slope >= 0.0 && sign * self.right_slope >= 0.0
+        };
+        match (never_falls(1.0), never_falls(-1.0)) {
+            (true, false) if self.exact => Some(1.0),
+            (false, true) if self.exact => Some(-1.0),
+            _ => None,
+        }
+    }
+
     /// f(x).
     pub fn value(&self, x: f64) -> f64 {
         let above = self.knots.partition_point(|knot| knot[0] < x);
@@ -143,6 +159,17 @@ const PORTION: usize = 1 << 12;
 impl Distribution {
     /// Of some columns, in two passes over X.
     pub fn of(features: &Features, columns: &[usize]) -> Vec<Distribution> {
+        Distribution::of_known(features, columns, &|_| None)
+    }
+
+    /// The same without the rows where the value of a column is missing: `gap` is another column and what it is above where that
+    /// is so. A column of which nothing is known is at 0.
+    pub fn of_known(
+        features: &Features,
+        columns: &[usize],
+        gap: &(dyn Fn(usize) -> Option<(usize, f32)> + Sync),
+    ) -> Vec<Distribution> {
+        let gaps: Vec<Option<(usize, f32)>> = columns.iter().map(|&k| gap(k)).collect();
         let starts: Vec<usize> = (0..features.rows).step_by(PORTION).collect();
         let pass = |state: &(dyn Fn() -> Vec<Distribution> + Sync), visit: &(dyn Fn(&mut Distribution, f64) + Sync)| {
             let parts: Vec<Vec<Distribution>> = (starts.par_iter())
@@ -151,7 +178,11 @@ impl Distribution {
                     for i in start..(start + PORTION).min(features.rows) {
                         row.fill(0.0);
                         features.fill_row(i, &mut row);
-                        part.iter_mut().zip(columns).for_each(|(column, &k)| visit(column, f64::from(row[k])));
+                        for ((column, &k), gap) in part.iter_mut().zip(columns).zip(&gaps) {
+                            if gap.is_none_or(|(missing, above)| row[missing] <= above) {
+                                visit(column, f64::from(row[k]));
+                            }
+                        }
                     }
                     part
                 })
@@ -165,6 +196,7 @@ impl Distribution {
         for part in pass(&empty, &|column, x| widen(&mut column.range, [x, x])) {
             ranges.iter_mut().zip(part).for_each(|(all, part)| widen(&mut all.range, part.range));
         }
+        ranges.iter_mut().filter(|column| column.range[0] > column.range[1]).for_each(|column| column.range = [0.0; 2]);
         let ranged = || ranges.clone();
         let count = |column: &mut Distribution, x: f64| {
             let [low, high] = column.range;
@@ -186,9 +218,35 @@ impl Distribution {
         all.iter().fold(ends, |ends, column| [ends[0].min(column.range[0]), ends[1].max(column.range[1])])
     }
 
+    /// The same in the units of the data.
+    pub fn in_units(&self, units: Units) -> Distribution {
+        Distribution { range: self.range.map(|x| units.own(x)), counts: self.counts.clone() }
+    }
+
     /// Ends of the bars, one more than bars.
     pub fn edges(&self) -> Vec<f64> {
         let [low, high] = self.range;
         (0..=BINS).map(|bin| low + (high - low) * bin as f64 / BINS as f64).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_goes_one_way_where_all_its_pieces_do() {
+        let way = |left_slope: f64, knots: &[[f64; 2]], right_slope: f64| {
+            Shape { knots: knots.to_vec(), left_slope, right_slope, exact: true }.direction()
+        };
+        let rise = [[0.0, 1.0], [1.0, 1.0], [2.0, 3.0]];
+        assert_eq!(way(0.0, &rise, 0.5), Some(1.0));
+        // Beyond the last knot, and before the first.
+        assert_eq!((way(0.0, &rise, -0.5), way(-0.5, &rise, 0.5)), (None, None));
+        assert_eq!(way(-1.0, &rise.map(|[x, f]| [x, -f]), 0.0), Some(-1.0));
+        assert_eq!(way(1.0, &[[0.0, 1.0], [1.0, 0.5], [2.0, 3.0]], 1.0), None);
+        assert_eq!((way(2.0, &[[0.0, 0.0]], 2.0), way(0.0, &[[0.0, 1.0]], 0.0)), (Some(1.0), None));
+        let smooth = Shape { knots: rise.to_vec(), left_slope: 0.0, right_slope: 0.5, exact: false };
+        assert_eq!(smooth.direction(), None);
     }
 }

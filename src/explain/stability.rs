@@ -1,7 +1,9 @@
 //! Do models of other seeds say the same? Rank correlation of importances, and the spread of effects.
 
+use super::features::others_at_rest;
 use super::{Factors, Shape, Units};
 use harmonia_graph::dataset::Scaling;
+use std::ops::Range;
 
 /// Spearman's rank correlation, ties at their mean rank; none where either side is constant.
 pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -33,13 +35,16 @@ pub fn mean_spearman(importances: &[Vec<f64>]) -> Option<f64> {
     (!correlations.is_empty()).then(|| correlations.iter().sum::<f64>() / correlations.len() as f64)
 }
 
-/// The effect of a feature on an output in one model: w (f_k(x) - centre).
-struct Effect<'a> {
-    factors: &'a Factors,
+/// The effect of a feature on every output in one model, see [`FeatureShape`](super::FeatureShape).
+struct Effect {
     /// Its response, in the units of the axis.
     shape: Shape,
     /// What is taken off it.
     centre: f64,
+    /// What it is multiplied by then, by output.
+    weights: Vec<f64>,
+    /// What is added, by output.
+    present: Vec<f64>,
 }
 
 /// Points of a band.
@@ -56,19 +61,24 @@ pub struct Compared<'a> {
     pub centres: &'a [f64],
 }
 
-/// Effects of feature k over several models, each centred by itself: equally spaced x over `range`, in the units of the
-/// data, and one band per output.
-pub fn bands(models: &[Compared<'_>], k: usize, [low, high]: [f64; 2]) -> (Vec<f64>, Vec<Band>) {
+/// Effects of the number in the first of some columns over several models, each centred by itself: equally spaced x over `range`, in
+/// the units of the data, and one band per output. The other columns say that it is not missing.
+pub fn bands(models: &[Compared<'_>], columns: Range<usize>, [low, high]: [f64; 2]) -> (Vec<f64>, Vec<Band>) {
     let x: Vec<f64> = (0..GRID).map(|at| low + (high - low) * at as f64 / (GRID - 1) as f64).collect();
-    let effects: Vec<Effect<'_>> = (models.iter())
-        .map(|model| {
-            let units = Units::of(model.scaling, k);
-            let shape = Shape::over(model.factors, k, [low, high].map(|x| units.read(x))).in_units(units);
-            Effect { factors: model.factors, shape, centre: model.centres[k] }
-        })
-        .collect();
+    let k = columns.start;
+    let effect = |model: &Compared<'_>| {
+        let (factors, units) = (model.factors, Units::of(model.scaling, k));
+        let weights = &factors.weight[k * factors.outputs()..][..factors.outputs()];
+        Effect {
+            shape: Shape::over(factors, k, [low, high].map(|x| units.read(x))).in_units(units),
+            centre: model.centres[k],
+            weights: weights.iter().map(|w| w * factors.reach(k)).collect(),
+            present: others_at_rest(*model, &columns),
+        }
+    };
+    let effects: Vec<Effect> = models.iter().map(effect).collect();
     let outputs = models.first().map_or(0, |model| model.factors.outputs());
-    let bands = (0..outputs).map(|output| Band::of(&effects, k, output, &x)).collect();
+    let bands = (0..outputs).map(|output| Band::of(&effects, output, &x)).collect();
     (x, bands)
 }
 
@@ -84,13 +94,12 @@ pub struct Band {
 }
 
 impl Band {
-    /// Of feature k and an output.
-    fn of(effects: &[Effect<'_>], k: usize, output: usize, x: &[f64]) -> Band {
+    /// Of an output.
+    fn of(effects: &[Effect], output: usize, x: &[f64]) -> Band {
         let mut band = Band { mean: Vec::new(), low: Vec::new(), high: Vec::new() };
         for &x in x {
-            let value = |effect: &Effect<'_>| {
-                let weight = effect.factors.weight[k * effect.factors.outputs() + output];
-                weight * (effect.shape.value(x) - effect.centre)
+            let value = |effect: &Effect| {
+                effect.weights[output] * (effect.shape.value(x) - effect.centre) + effect.present[output]
             };
             let values: Vec<f64> = effects.iter().map(value).collect();
             band.mean.push(values.iter().sum::<f64>() / values.len().max(1) as f64);

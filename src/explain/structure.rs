@@ -4,7 +4,8 @@
 //! Explanations see the graph through [`Structure`] alone. A new kind is one file that implements it, as [`Walks`] does,
 //! and a line in [`structure_of`]. A structure on one graph is its [`Sources`]; what one target sees of them is a [`Ball`].
 
-use super::Walks;
+use super::{Filter, Pairs, Shells, Walks};
+use crate::architecture::Spread;
 use crate::model::FittedModel;
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
@@ -35,13 +36,33 @@ pub trait Structure: Any + Debug + Send + Sync {
         (0..self.terms()).map(|t| self.weight(t, k)).sum()
     }
 
+    /// What a response of feature k is multiplied by, beside the readout, where all nodes that count have it: the sum of theta. Where
+    /// terms cancel, because nodes are held against each other, it is the theta of the term that counts most.
+    fn reach(&self, k: usize) -> f64 {
+        /// On the simplex the sum is one, and rounding is not to be seen.
+        const ROUNDING: f64 = 1e-9;
+        let total = self.total(k);
+        let thetas = || (0..self.terms()).map(|t| self.weight(t, k));
+        let sizes: f64 = thetas().map(f64::abs).sum();
+        match total {
+            _ if (total - 1.0).abs() < ROUNDING => 1.0,
+            _ if total.abs() >= sizes / 2.0 => total,
+            _ => thetas().fold(0.0, |most: f64, theta| if theta.abs() > most.abs() { theta } else { most }),
+        }
+    }
+
+    /// The structure on all graphs of a dataset. Overridden where nodes that no edge joins count for each other.
+    fn sources_in<'g>(&'g self, dataset: &'g Dataset, dropped: &[(u32, u32)]) -> Box<dyn Sources + 'g> {
+        self.sources(&dataset.graph, dropped)
+    }
+
     /// The structure on a graph, once node i no longer reads from node j for every (i, j) of `dropped`.
     fn sources<'g>(&'g self, graph: &'g Graph, dropped: &[(u32, u32)]) -> Box<dyn Sources + 'g>;
 
     /// `r_t[j]` of every node j in the sum over the nodes of its graph, n x T. Overridden where all graphs together cost less
     /// than one by one.
     fn graph_weights(&self, dataset: &Dataset) -> Vec<f64> {
-        let (terms, sources) = (self.terms(), self.sources(&dataset.graph, &[]));
+        let (terms, sources) = (self.terms(), self.sources_in(dataset, &[]));
         let mut weights = vec![0.0; dataset.graph.nodes() * terms];
         for graph in 0..dataset.graphs() {
             let nodes = dataset.graph_nodes(graph);
@@ -81,7 +102,12 @@ pub trait Sources: Send + Sync {
 
 /// The structure of a trained model.
 pub(super) fn structure_of(model: &FittedModel) -> Arc<dyn Structure> {
-    Arc::new(Walks::of(model))
+    match model.layout.architecture.spread() {
+        Spread::Walks | Spread::Itself => Arc::new(Walks::of(model)),
+        Spread::Shells => Arc::new(Shells::of(model)),
+        Spread::Filter => Arc::new(Filter::of(model)),
+        Spread::Pairs => Arc::new(Pairs::of(model)),
+    }
 }
 
 /// The nodes a prediction sees, and how much each of them counts in every term.

@@ -88,6 +88,17 @@ impl Top {
         }
     }
 
+    /// The same with nothing kept that is not among the largest so far.
+    pub fn cut(mut self) -> Top {
+        if self.kept.len() > self.limit && self.limit > 0 {
+            self.kept.select_nth_unstable_by(self.limit - 1, Term::order);
+            self.kept.truncate(self.limit);
+            self.floor = self.kept[self.limit - 1].value.abs();
+        }
+        self.kept.shrink_to_fit();
+        self
+    }
+
     /// The kept terms, largest first.
     pub fn finish(mut self) -> Vec<Term> {
         self.kept.sort_by(Term::order);

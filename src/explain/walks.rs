@@ -36,7 +36,11 @@ impl Walks {
         let logits = &model.parameters[model.layout.hop_logits.clone()];
         let logits: Vec<f64> = logits.iter().map(|&alpha| f64::from(alpha)).collect();
         let mut weights = vec![0.0; a.hops * a.features];
-        hop_weights::weights(&mut weights, &logits, None, a);
+        match logits.is_empty() {
+            // A node speaks for itself.
+            true => weights.fill(1.0),
+            false => hop_weights::weights(&mut weights, &logits, None, a),
+        }
         Walks { walk: model.walk, hops: a.hops, features: a.features, weights }
     }
 
@@ -138,7 +142,7 @@ impl<'a> Steps<'a> {
     }
 
     /// (column, weight) of a row, replacing what `row` holds; returns the sum of the weights.
-    fn row(&self, row: &mut Vec<(u32, f32)>, i: u32) -> f64 {
+    pub(super) fn row(&self, row: &mut Vec<(u32, f32)>, i: u32) -> f64 {
         row.clear();
         let entry = |j, weight| row.push((j, weight));
         match self.dropped.is_empty() {

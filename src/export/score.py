@@ -24,7 +24,7 @@ MODEL = json.loads("@MODEL@")
 def cell(column, text):
     """The features of one cell: its number, or 0 and 1 for each value of a category; then whether it is missing."""
     text = "" if text is None else str(text).strip()
-    missing = text == "" or text.lower() in ("na", "n/a", "#n/a", "nan", "null", "none", "<na>")
+    missing = text == "" or text.lower() in MODEL["missing"]
     kind, value = column["kind"], None
     if kind == "category":
         known = text in column["values"]

@@ -3,9 +3,10 @@
 //! What a feature adds where it is 0 does not depend on the data and is part of the intercept; so a value that is not listed is
 //! 0, and sparse features stay so. Written for SQLite; nothing in it is beyond SQL of 1999 but temporary tables and `ln`.
 
-use crate::explain::{Shape, Units};
+use super::lines_of;
+use crate::explain::Shape;
 use crate::runs::SavedModel;
-use harmonia_graph::dataset::{ColumnKind, Level, Scaling, Structure, TableColumn};
+use harmonia_graph::dataset::{ColumnKind, Level, MISSING, Scaling, Structure, StructureWord, TableColumn};
 use harmonia_graph::error::{Error, Result};
 use std::fmt::Write;
 
@@ -19,11 +20,7 @@ const ROWS: usize = 200;
 pub fn to_sql(saved: &SavedModel) -> Result<String> {
     let SavedModel { metadata, model, factors, .. } = saved;
     let (d, hops, outputs) = (factors.features(), factors.hops(), factors.outputs());
-    let shapes: Vec<Shape> =
-        (0..d).map(|k| Shape::of(factors, k).in_units(Units::of(model.scaling.as_ref(), k))).collect();
-    if shapes.iter().any(|shape| !shape.exact) {
-        return Err(Error::Data("a model whose responses are smooth curves cannot be written as SQL".into()));
-    }
+    let shapes = lines_of(saved, "SQL")?;
     let mut out = String::from(INPUT);
     let graphs = metadata.level == Some(Level::Graph);
     if graphs {
@@ -55,7 +52,9 @@ pub fn to_sql(saved: &SavedModel) -> Result<String> {
     table(&mut out, "harmonia_output", "output INTEGER, class TEXT, bias REAL, constant REAL", rows);
 
     out += "\n-- Features: what is not listed is 0.\n";
-    out += "DROP TABLE IF EXISTS harmonia_x;\nCREATE TEMP TABLE harmonia_x (node, feature INTEGER, x REAL);\n";
+    out += "DROP TABLE IF EXISTS harmonia_x;\nCREATE TEMP TABLE harmonia_x (node, feature INTEGER, x REAL, CONSTRAINT \
+            \"expected numbers and dates where the model reads them, missing ones only where it has seen such\" CHECK (typeof(x) = \
+            'real'));\n";
     let schema = metadata.table();
     for (column, range) in schema.columns.iter().zip(schema.ranges()) {
         cells(&mut out, column, range.start);
@@ -81,7 +80,7 @@ pub fn to_sql(saved: &SavedModel) -> Result<String> {
 }
 
 const INPUT: &str = "\
--- A trained HARMONIA model for SQLite: sqlite3 data.db < this file.
+-- A trained HARMONIA model for SQLite: sqlite3 -bail data.db < this file.
 -- Reads nodes (id, and the columns of the model) and edges (source, target, and weight where the model knows weights).
 -- Leaves the temporary table harmonia_prediction (id, output, class, logit); of a regression, logit is the number.
 
@@ -150,7 +149,9 @@ fn pieces(shapes: &[Shape]) -> impl Iterator<Item = String> + '_ {
 /// The features of a column of the table.
 fn cells(out: &mut String, column: &TableColumn, first: usize) {
     let cell = name(&column.name);
-    let given = format!("({cell} IS NOT NULL AND CAST({cell} AS TEXT) <> '')");
+    let word = format!("LOWER(TRIM(CAST({cell} AS TEXT)))");
+    let gaps = MISSING.iter().map(|word| text(word)).collect::<Vec<_>>().join(", ");
+    let absent = format!("{cell} IS NULL OR {word} IN ('', {gaps})");
     let listed = |values: &[String]| values.iter().map(|value| text(value)).collect::<Vec<_>>().join(", ");
     let value = match column.kind {
         ColumnKind::Category => {
@@ -172,11 +173,14 @@ fn cells(out: &mut String, column: &TableColumn, first: usize) {
             }
             return;
         }
-        ColumnKind::Number => format!("CASE WHEN {given} THEN CAST({cell} AS REAL) END"),
-        ColumnKind::Boolean => format!(
-            "CASE WHEN {given} THEN CASE LOWER(CAST({cell} AS TEXT)) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 ELSE CAST({cell} AS REAL) END END"
+        // A cast makes 0 of a word that is no number: it stays a word, which harmonia_x refuses.
+        ColumnKind::Number | ColumnKind::Boolean => format!(
+            "CASE WHEN {absent} THEN NULL WHEN {word} = 'true' THEN 1.0 WHEN {word} = 'false' THEN 0.0 WHEN {word} GLOB \
+             '*[^0-9.e+-]*' OR {word} NOT GLOB '*[0-9]*' THEN {word} ELSE CAST({cell} AS REAL) END"
         ),
-        ColumnKind::Date => format!("CASE WHEN {given} THEN julianday({cell}) - 2440587.5 END"),
+        ColumnKind::Date => {
+            format!("CASE WHEN {absent} THEN NULL ELSE COALESCE(julianday({cell}) - 2440587.5, {word}) END")
+        }
         ColumnKind::Ordered => {
             let places =
                 column.values.iter().enumerate().map(|(at, value)| format!(" WHEN {} THEN {at}.0", text(value)));
@@ -184,55 +188,63 @@ fn cells(out: &mut String, column: &TableColumn, first: usize) {
         }
     };
     let median = if column.median.is_finite() { real(f64::from(column.median)) } else { "NULL".into() };
-    let _ = writeln!(out, "INSERT INTO harmonia_x SELECT id, {first}, COALESCE({value}, {median}) FROM nodes;");
+    let _ = writeln!(
+        out,
+        "INSERT INTO harmonia_x SELECT id, {first}, x FROM (SELECT id, COALESCE({value}, {median}) AS x FROM nodes) WHERE x IS NULL OR x <> 0;"
+    );
     if column.gaps {
         let _ =
             writeln!(out, "INSERT INTO harmonia_x SELECT id, {}, 1.0 FROM nodes WHERE ({value}) IS NULL;", first + 1);
     }
 }
 
-/// Every pair once; both ways unless edges have a direction.
+/// Every pair once; both ways unless edges have a direction, or weighted ones are listed both ways already.
 fn edges(out: &mut String, weighted: bool, directed: bool) {
-    let weight = if weighted { "weight" } else { "1.0 AS weight" };
-    let back = if directed {
-        String::new()
-    } else {
-        format!("\n    UNION ALL SELECT target, source, {weight} FROM edges WHERE source <> target")
+    let weight = if weighted { "SUM(1.0 * weight)" } else { "1.0" };
+    let back = match (directed, weighted) {
+        (true, _) => "",
+        (false, false) => "\n  UNION SELECT target, source, weight FROM harmonia_listed",
+        (false, true) => {
+            "\n  UNION ALL SELECT target, source, weight FROM harmonia_listed WHERE source <> target AND EXISTS (\n    \
+             SELECT 1 FROM harmonia_listed a WHERE NOT EXISTS (\n      \
+             SELECT 1 FROM harmonia_listed b WHERE b.source = a.target AND b.target = a.source AND b.weight = a.weight))"
+        }
     };
-    let total = if weighted { "SUM(1.0 * weight)" } else { "1.0" };
     let _ = write!(
         out,
-        "\n-- Edges, then the walk M = D^-1 A.\nDROP TABLE IF EXISTS harmonia_edge;\nCREATE TEMP TABLE harmonia_edge AS\n  SELECT \
-         source, target, {total} AS weight FROM (\n    SELECT source, target, {weight} FROM edges{back})\n  GROUP BY source, target;\n"
+        "\n-- Edges, then the walk M = D^-1 A.\nDROP TABLE IF EXISTS harmonia_listed;\nCREATE TEMP TABLE harmonia_listed AS\n  SELECT \
+         source, target, {weight} AS weight FROM edges GROUP BY source, target;\nCREATE UNIQUE INDEX temp.harmonia_listed_pair ON \
+         harmonia_listed (source, target);\nDROP TABLE IF EXISTS harmonia_edge;\nCREATE TEMP TABLE harmonia_edge AS\n  SELECT source, \
+         target, SUM(weight) AS weight FROM (\n  SELECT source, target, weight FROM harmonia_listed{back})\n  GROUP BY source, target;\n"
     );
 }
 
 /// Columns that follow from the graph.
 fn structural(out: &mut String, structure: &Structure) -> Result<()> {
-    let described = serde_json::to_value(structure).unwrap_or_default();
     let mut next = structure.features();
     *out += "DROP TABLE IF EXISTS harmonia_degree;\nCREATE TEMP TABLE harmonia_degree AS\n  SELECT n.id AS node, COUNT(e.target) AS \
              degree FROM nodes n LEFT JOIN harmonia_edge e ON e.source = n.id AND e.target <> n.id GROUP BY n.id;\n";
-    for word in described["words"].as_array().into_iter().flatten().filter_map(|word| word.as_str()) {
+    for word in structure.asked() {
         let value = match word {
-            "degree" => "1.0 * degree",
-            "log-degree" => "ln(1.0 + degree)",
-            "bias" => "1.0",
-            "label-by-degree" => {
-                for pair in described["kept"].as_array().into_iter().flatten() {
-                    let (Some(k), Some(bucket)) = (pair[0].as_u64(), pair[1].as_u64()) else { continue };
+            StructureWord::Degree => "1.0 * degree",
+            StructureWord::LogDegree => "ln(1.0 + degree)",
+            StructureWord::Bias => "1.0",
+            StructureWord::LabelByDegree => {
+                let last = Structure::LAST_BUCKET;
+                for (k, bucket) in structure.kept() {
                     let _ = writeln!(
                         out,
                         "INSERT INTO harmonia_x SELECT x.node, {next}, x.x FROM harmonia_x x JOIN harmonia_degree g ON g.node = x.node \
-                         WHERE x.feature = {k} AND MIN(g.degree, 6) = {bucket};"
+                         WHERE x.feature = {k} AND MIN(g.degree, {last}) = {bucket};"
                     );
                     next += 1;
                 }
                 continue;
             }
-            other => {
+            StructureWord::Returns | StructureWord::LogReturns | StructureWord::Triangles => {
                 return Err(Error::Data(format!(
-                    "the structural feature {other} would take a program: it cannot be written as SQL; export python does"
+                    "the structural feature {} would take a program: it cannot be written as SQL; export python does",
+                    word.name()
                 )));
             }
         };

@@ -3,5 +3,5 @@
 mod pieces;
 mod tables;
 
-pub use pieces::{Pieces, Scratch, most_pieces};
+pub use pieces::{Pieces, Scratch, most_pieces, planned_pieces, planned_room};
 pub use tables::{Combination, Tables, count_below};

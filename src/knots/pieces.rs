@@ -22,7 +22,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::architecture::Layer;
+use crate::architecture::{Architecture, Layer};
 use crate::real::Real;
 use std::cmp::Ordering;
 
@@ -100,6 +100,17 @@ pub fn most_pieces(hidden: &[usize]) -> usize {
     hidden.iter().fold(1, |pieces: usize, &width| pieces.saturating_mul(width.saturating_add(1)))
 }
 
+/// Pieces of an expert that there is room for at first. They are about as many as hidden units (Hanin and Rolnick, 2019).
+pub fn planned_room(architecture: &Architecture) -> usize {
+    let units: usize = architecture.hidden.iter().sum();
+    (units + units / 2 + 1).min(most_pieces(&architecture.hidden))
+}
+
+/// Pieces of a feature that plans count with. Should experts have more, the plan's reserve has room for them.
+pub fn planned_pieces(architecture: &Architecture) -> usize {
+    architecture.active * (planned_room(architecture) - 1) + 1
+}
+
 impl<T: Real> Pieces<T> {
     /// Compiles an expert; `layers` from input to output, the last one linear.
     pub fn new(layers: &[Layer], parameters: &[T]) -> Self {
@@ -139,6 +150,37 @@ impl<T: Real> Pieces<T> {
             }
         }
         thresholds.pop();
+    }
+
+    /// Compiles an expert at some points, increasing, instead of everywhere: a piece for each, on which it is the constant that
+    /// it is there. Sums over points of a piece go back as ever.
+    pub fn compile_at(&mut self, layers: &[Layer], parameters: &[T], points: &[T]) {
+        let Pieces { thresholds, slope, intercept, levels, work } = self;
+        thresholds.clear();
+        thresholds.extend_from_slice(&points[..points.len().saturating_sub(1)]);
+        levels.resize_with(layers.len(), Level::default);
+        if let Some(input) = levels.first_mut() {
+            input.begin(1);
+            input.parents.extend(0..points.len());
+            input.lines.slope.resize(points.len(), 0.0);
+            input.lines.intercept.extend(points.iter().map(|x| x.widen()));
+        }
+        for (l, layer) in layers.iter().enumerate() {
+            work.dense.load(layer, parameters);
+            let width = layer.outputs;
+            for values in [&mut *slope, &mut *intercept] {
+                values.clear();
+                values.resize(points.len() * width, 0.0);
+            }
+            let rows = slope.chunks_exact_mut(width).zip(intercept.chunks_exact_mut(width));
+            rows.enumerate().for_each(|(p, (slope, intercept))| work.dense.apply(slope, intercept, levels[l].row(p)));
+            if let Some(next) = levels.get_mut(l + 1) {
+                next.begin(width);
+                next.parents.extend(0..points.len());
+                next.lines.slope.resize(slope.len(), 0.0);
+                next.lines.intercept.extend(intercept.iter().map(|value| value.max(0.0)));
+            }
+        }
     }
 
     /// The piece that holds x.

@@ -11,6 +11,7 @@ use crate::architecture::Layout;
 use crate::real::Real;
 use harmonia_graph::simd::simd;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Features a task handles at least.
 const FEATURES: usize = 32;
@@ -117,6 +118,8 @@ pub fn count_below<T: Copy + PartialOrd, const LANES: usize>(thresholds: &[T], x
 /// Everything a step needs to evaluate responses and to turn sums into gradients.
 #[derive(Clone, Debug, Default)]
 pub struct Tables<T> {
+    /// Of each expert, the values that it is looked up at, increasing, where they are known and few; an empty list says nothing.
+    pub points: Option<Arc<Vec<Vec<T>>>>,
     experts: Vec<Pieces<T>>,
     combinations: Vec<Combination<T>>,
     /// Combination of each feature.
@@ -147,8 +150,11 @@ impl<T: Real> Tables<T> {
     pub fn compile(&mut self, routing: &[u32], gates: &[T], parameters: &[T], layout: &Layout) {
         let a = &layout.architecture;
         self.experts.resize_with(a.experts, Pieces::default);
-        (self.experts.par_iter_mut().zip(&layout.experts)).for_each(|(pieces, layers)| {
-            pieces.compile(layers, parameters);
+        let points = self.points.as_deref();
+        let known = |c: usize| points.and_then(|points| points.get(c)).filter(|points| !points.is_empty());
+        self.experts.par_iter_mut().zip(&layout.experts).enumerate().for_each(|(c, (pieces, layers))| match known(c) {
+            Some(points) => pieces.compile_at(layers, parameters, points),
+            None => pieces.compile(layers, parameters),
         });
         self.combine(routing, a.active);
         self.transpose(a.bases);
@@ -156,7 +162,7 @@ impl<T: Real> Tables<T> {
         *stride = combinations.iter().map(|combination| combination.count).max().unwrap_or(1);
         lines.resize(a.features * *stride, [T::zero(); 2]);
         folded.resize(routing.len() * 2 * *most, T::zero());
-        let coefficients = &parameters[layout.coefficients.clone()];
+        let coefficients = layout.coefficients_in(parameters);
         let (size, most) = (2 * a.bases * *most, *most);
         let features = lines.par_chunks_mut(*stride).zip(folded.par_chunks_mut(a.active * 2 * most)).enumerate();
         features.with_min_len(FEATURES).for_each(|(k, (lines, folded))| {
@@ -184,14 +190,15 @@ impl<T: Real> Tables<T> {
         let Tables { experts, columns, most, .. } = self;
         *most = experts.iter().map(Pieces::count).max().unwrap_or(1);
         columns.resize(experts.len() * 2 * bases * *most, T::zero());
-        for (pieces, columns) in experts.iter().zip(columns.chunks_exact_mut(2 * bases * *most)) {
-            let (slopes, intercepts) = columns.split_at_mut(bases * *most);
+        let most = *most;
+        experts.par_iter().zip(columns.par_chunks_exact_mut(2 * bases * most)).for_each(|(pieces, columns)| {
+            let (slopes, intercepts) = columns.split_at_mut(bases * most);
             for (to, from) in [(slopes, &pieces.slope), (intercepts, &pieces.intercept)] {
-                for (b, to) in to.chunks_exact_mut(*most).enumerate() {
+                for (b, to) in to.chunks_exact_mut(most).enumerate() {
                     to.iter_mut().zip(from[b..].iter().step_by(bases)).for_each(|(to, &from)| *to = T::from_f64(from));
                 }
             }
-        }
+        });
     }
 
     /// Finds the combinations the features use.
@@ -202,7 +209,8 @@ impl<T: Real> Tables<T> {
         for slots in routing.chunks_exact(active) {
             let known = combinations[..used]
                 .iter()
-                .position(|combination| slots.iter().all(|slot| combination.experts.contains(slot)));
+                // Copies of a column come one after the other.
+                .rposition(|combination| slots.iter().all(|slot| combination.experts.contains(slot)));
             let at = known.unwrap_or_else(|| {
                 if used == combinations.len() {
                     combinations.push(Combination::default());
@@ -265,7 +273,7 @@ impl<T: Real> Tables<T> {
         layout: &Layout,
     ) {
         let (active, bases) = (layout.architecture.active, layout.architecture.bases);
-        let coefficients = &parameters[layout.coefficients.clone()];
+        let coefficients = layout.coefficients_in(parameters);
         let Tables { experts, combinations, of_feature, folded, most, stride, work, .. } = self;
         let (stride, most) = (*stride, *most);
         let d_coefficients = &mut gradient[layout.coefficients.clone()];
@@ -290,13 +298,14 @@ impl<T: Real> Tables<T> {
             },
         );
         work.resize_with(experts.len(), TableWork::default);
+        let slots = by_expert(routing, experts.len());
         experts.par_iter().zip(&mut *work).enumerate().for_each(|(c, (pieces, work))| {
             let TableWork { d_slope, d_intercept, .. } = work;
             for sums in [&mut *d_slope, &mut *d_intercept] {
                 sums.clear();
                 sums.resize(pieces.slope.len(), 0.0);
             }
-            for (at, _) in routing.iter().enumerate().filter(|&(_, &expert)| expert as usize == c) {
+            for &at in &slots[c] {
                 let k = at / active;
                 let (gate, a_k) = (gates[at].widen(), &coefficients[k * bases..][..bases]);
                 let combination = &combinations[of_feature[k] as usize];
@@ -310,10 +319,14 @@ impl<T: Real> Tables<T> {
                 }
             }
         });
-        for ((pieces, work), layers) in experts.iter().zip(work).zip(&layout.experts) {
+        // Experts come first, all of one size: places in one are those in the first, from where it begins.
+        let (size, layers) = (layout.expert_size(), &layout.experts[0]);
+        let gradients =
+            gradient[..size * experts.len()].par_chunks_exact_mut(size).zip(parameters.par_chunks_exact(size));
+        gradients.zip(experts.par_iter().zip(work)).for_each(|((gradient, parameters), (pieces, work))| {
             let TableWork { d_slope, d_intercept, scratch } = work;
             pieces.backward(gradient, scratch, layers, parameters, d_slope, d_intercept);
-        }
+        });
     }
 }
 
@@ -354,6 +367,13 @@ fn fold<T: Real>(folded: &mut [T], columns: &[T], a_k: &[T], most: usize) {
             to.iter_mut().zip(column).for_each(|(to, &value)| *to = a.mul_add(value, *to));
         }
     }
+}
+
+/// Slots of each expert, in order.
+fn by_expert(routing: &[u32], experts: usize) -> Vec<Vec<usize>> {
+    let mut slots = vec![Vec::new(); experts];
+    routing.iter().enumerate().for_each(|(at, &expert)| slots[expert as usize].push(at));
+    slots
 }
 
 /// Slopes and intercepts of all bases on a piece.

@@ -54,11 +54,17 @@ pub struct Line {
 }
 
 impl Objective {
-    /// The line that calibrates logits; none of a regression, of no units, and where all labels are the same.
-    pub fn calibrate(self, scored: &Scored<'_>) -> Option<Line> {
+    /// The line that calibrates logits; none of a regression, of no units, and where all labels are the same. `weights`: how
+    /// often each unit of the dataset counts, up to a factor.
+    pub fn calibrate(self, scored: &Scored<'_>, weights: Option<&[f32]>) -> Option<Line> {
         let truths = self.guesses(scored);
         let first = truths.first()?.truth;
-        truths.iter().any(|guess| guess.truth != first).then(|| self.line(scored)).flatten()
+        let weight = |&unit: &u32| weights.map_or(1.0, |weights| f64::from(weights[unit as usize]));
+        let mut each: Vec<f64> = scored.units.iter().map(weight).collect();
+        // Together they count as many as they are: priors are worth what they are without weights.
+        let mean = each.iter().sum::<f64>() / each.len() as f64;
+        each.iter_mut().for_each(|weight| *weight /= mean);
+        truths.iter().any(|guess| guess.truth != first).then(|| self.line(scored, &each)).flatten()
     }
 }
 
@@ -98,10 +104,10 @@ impl Expansion {
 }
 
 /// Rows of logits under one softmax, and their classes.
-pub(super) fn softmax_line(rows: &[Vec<f64>], truth: &[usize]) -> Option<Line> {
+pub(super) fn softmax_line(rows: &[Vec<f64>], truth: &[usize], weights: &[f64]) -> Option<Line> {
     minimum(false, |a, _| {
         let mut sum = Expansion::default();
-        for (row, &class) in rows.iter().zip(truth) {
+        for ((row, &class), &times) in rows.iter().zip(truth).zip(weights) {
             let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let (mut total, mut first, mut second) = (0.0, 0.0, 0.0);
             for &z in row {
@@ -112,26 +118,29 @@ pub(super) fn softmax_line(rows: &[Vec<f64>], truth: &[usize]) -> Option<Line> {
                 second += weight * z * z;
             }
             let mean = first / total;
-            sum.value += total.ln() - a * (row[class] - largest);
-            sum.gradient[0] += mean - (row[class] - largest);
-            sum.hessian[0] += (second / total - mean * mean).max(0.0);
+            sum.value += times * (total.ln() - a * (row[class] - largest));
+            sum.gradient[0] += times * (mean - (row[class] - largest));
+            sum.hessian[0] += times * (second / total - mean * mean).max(0.0);
         }
         sum
     })
     .map(|[scale, _]| Line { scale, offset: 0.0 })
 }
 
-/// Logits that stand for themselves, each with its yes or no; `free` says whether there is an offset.
-pub(super) fn sigmoid_line(logits: &[f64], truth: &[usize], free: bool) -> Option<Line> {
-    let middle = if free { logits.iter().sum::<f64>() / logits.len() as f64 } else { 0.0 };
+/// Logits that stand for themselves, each with its yes or no, as many of a unit as there are more of them than weights; `free`
+/// says whether there is an offset.
+pub(super) fn sigmoid_line(logits: &[f64], truth: &[usize], weights: &[f64], free: bool) -> Option<Line> {
+    let outputs = logits.len() / weights.len().max(1);
+    let weighted = || logits.iter().zip(weights).map(|(z, weight)| weight * z).sum::<f64>();
+    let middle = if free { weighted() / weights.iter().sum::<f64>() } else { 0.0 };
     minimum(free, |a, shift| {
         let mut sum = Expansion::default();
-        for (&z, &truth) in logits.iter().zip(truth) {
-            let (from, y) = (z - middle, truth as f64);
+        for (at, (&z, &truth)) in logits.iter().zip(truth).enumerate() {
+            let (from, y, times) = (z - middle, truth as f64, weights[at / outputs]);
             let s = a * from + middle + shift;
-            let error = crate::real::sigmoid(s) - y;
-            let curvature = crate::real::sigmoid(s) * crate::real::sigmoid(-s);
-            sum.value += s.max(0.0) - s * y + (-s.abs()).exp().ln_1p();
+            let error = times * (crate::real::sigmoid(s) - y);
+            let curvature = times * (crate::real::sigmoid(s) * crate::real::sigmoid(-s));
+            sum.value += times * (s.max(0.0) - s * y + (-s.abs()).exp().ln_1p());
             sum.gradient[0] += error * from;
             sum.gradient[1] += error;
             sum.hessian[0] += curvature * from * from;
@@ -188,7 +197,7 @@ mod tests {
 
     fn line(objective: Objective, labels: &Labels, logits: &[f32]) -> Option<Line> {
         let units: Vec<u32> = (0..(logits.len() / labels.outputs()) as u32).collect();
-        objective.calibrate(&Scored { labels, units: &units, logits, scaling: None })
+        objective.calibrate(&Scored { labels, units: &units, logits, scaling: None }, None)
     }
 
     fn changed(line: Line, logits: &[f32]) -> Vec<f32> {
@@ -231,7 +240,7 @@ mod tests {
         let ids: Vec<usize> = clean.iter().map(|z| usize::from(rng.uniform() < 1.0 / (1.0 + (-z).exp()))).collect();
         // As a model that is too sure and far off says it: 2 z + 5.
         let logits: Vec<f64> = clean.iter().map(|z| 2.0 * z + 5.0).collect();
-        let fitted = sigmoid_line(&logits, &ids, true).unwrap();
+        let fitted = sigmoid_line(&logits, &ids, &[1.0; 20_000], true).unwrap();
         assert!((fitted.scale - 0.5).abs() < 0.02 && (fitted.offset + 2.5).abs() < 0.08, "{fitted:?}");
     }
 
@@ -257,7 +266,7 @@ mod tests {
             let logits: Vec<f64> =
                 (0..count).map(|i| 7.0 * size + if i % 2 == 0 { -size } else { size * (1.0 + i as f64) }).collect();
             let truth: Vec<usize> = (0..count).map(|i| i % 2).collect();
-            let fitted = sigmoid_line(&logits, &truth, true).unwrap();
+            let fitted = sigmoid_line(&logits, &truth, &vec![1.0; count], true).unwrap();
             assert!(fitted.scale.is_finite() && fitted.scale > 0.0 && fitted.offset.is_finite(), "{count} {size}");
             // Without the prior, nothing would stop it.
             assert!(fitted.scale < 20.0, "{count} {size}: {fitted:?}");
@@ -303,13 +312,43 @@ mod tests {
     }
 
     #[test]
+    fn a_weight_is_how_often_a_unit_counts() {
+        let mut rng = rng(23);
+        let ids: Vec<usize> = (0..40).map(|_| rng.below(3)).collect();
+        let rows: Vec<Vec<f64>> = (0..40).map(|_| (0..3).map(|_| 4.0 * rng.uniform() - 2.0).collect()).collect();
+        let times: Vec<f64> = (0..40).map(|unit| f64::from(1 + unit % 3)).collect();
+        let repeated: Vec<usize> = (0..40).flat_map(|unit| std::iter::repeat_n(unit, times[unit] as usize)).collect();
+        let copies: Vec<usize> = repeated.iter().map(|&unit| ids[unit]).collect();
+        let same = |found: Option<Line>, expected: Option<Line>| {
+            let (found, expected) = (found.unwrap(), expected.unwrap());
+            let off = (found.scale - expected.scale).abs() + (found.offset - expected.offset).abs();
+            assert!(off < 1e-6, "{found:?} {expected:?}");
+        };
+        let copied: Vec<Vec<f64>> = repeated.iter().map(|&unit| rows[unit].clone()).collect();
+        let ones = vec![1.0; repeated.len()];
+        same(softmax_line(&rows, &ids, &times), softmax_line(&copied, &copies, &ones));
+        let first = |rows: &[Vec<f64>]| rows.iter().map(|row| row[0]).collect::<Vec<f64>>();
+        let is_one = |ids: &[usize]| ids.iter().map(|&id| usize::from(id == 1)).collect::<Vec<usize>>();
+        let expected = sigmoid_line(&first(&copied), &is_one(&copies), &ones, true);
+        same(sigmoid_line(&first(&rows), &is_one(&ids), &times, true), expected);
+
+        // Only ratios matter.
+        let labels = Labels::Classes { ids: ids.iter().map(|&id| id as u32).collect(), classes: 3 };
+        let (units, logits): (Vec<u32>, Vec<f32>) =
+            ((0..40).collect(), rows.concat().iter().map(|&z| z as f32).collect());
+        let scored = Scored { labels: &labels, units: &units, logits: &logits, scaling: None };
+        let plain = Objective::Softmax.calibrate(&scored, None);
+        assert_eq!(Objective::Softmax.calibrate(&scored, Some(&[0.25; 40])), plain);
+    }
+
+    #[test]
     fn what_cannot_be_calibrated_is_left_alone() {
         let values = Labels::Values { values: vec![0.5, 1.0], width: 1 };
         assert_eq!(line(Objective::Squared, &values, &[0.1, 0.2]), None);
         let same = Labels::Classes { ids: vec![1, 1], classes: 2 };
         assert_eq!(line(Objective::Sigmoid, &same, &[0.1, 0.2]), None);
         assert_eq!(
-            Objective::Sigmoid.calibrate(&Scored { labels: &same, units: &[], logits: &[], scaling: None }),
+            Objective::Sigmoid.calibrate(&Scored { labels: &same, units: &[], logits: &[], scaling: None }, None),
             None
         );
         let both = Labels::Classes { ids: vec![1, 0], classes: 2 };

@@ -15,9 +15,17 @@ impl Objective {
 
     /// Outputs of the best constant prediction: numbers in the units of the target, or logits of frequencies.
     pub fn constant(self, labels: &Labels, train: &[u32]) -> Vec<f32> {
+        self.weighted_constant(labels, train, None)
+    }
+
+    /// The same of units that do not count alike.
+    pub fn weighted_constant(self, labels: &Labels, train: &[u32], weights: Option<&[f32]>) -> Vec<f32> {
         let outputs = labels.outputs();
-        let count = train.len().max(1) as f64;
-        let mean = |value: &dyn Fn(usize) -> f64| train.iter().map(|&unit| value(unit as usize)).sum::<f64>() / count;
+        let weight = |unit: u32| weights.map_or(1.0, |weights| f64::from(weights[unit as usize]));
+        let total = if train.is_empty() { 1.0 } else { train.iter().map(|&unit| weight(unit)).sum::<f64>() };
+        let mean = |value: &dyn Fn(usize) -> f64| {
+            train.iter().map(|&unit| weight(unit) * value(unit as usize)).sum::<f64>() / total
+        };
         let share = |output: usize| {
             let is = |unit: usize| match labels.class_ids() {
                 // Of two classes the second has the logit.

@@ -1,11 +1,15 @@
 //! What single scores do not say of predicted classes: which are taken for which, how well the positive class is ranked where it
 //! is rare, how far probabilities are off, and where to put the threshold.
 
-use super::{Objective, Scored};
+use super::{Guess, Objective, Scored};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Classes up to which a confusion matrix is kept: beyond, nobody reads it.
 const MOST_CLASSES: usize = 64;
+/// Probabilities that are held at a time: of more units and classes they are computed again, a few columns after the others.
+const MOST_CHANCES: usize = 8 << 20;
 /// A class rarer than this share makes a task imbalanced: a threshold of 1/2 then serves the other.
 const IMBALANCED: f64 = 0.4;
 
@@ -53,45 +57,74 @@ impl Objective {
         if self.is_regression() || scored.units.is_empty() {
             return None;
         }
-        let (labels, rows) = (scored.labels, self.probabilities(scored));
+        let (labels, outputs) = (scored.labels, scored.labels.outputs());
         let names = labels.names();
-        let count = rows.len() as f64;
-        let truth = |unit: u32| labels.codes(unit as usize).map(|code| code as usize).collect::<Vec<_>>();
-        let truths: Vec<Vec<usize>> = scored.units.iter().map(|&unit| truth(unit)).collect();
-        // Columns that are asked for: of two classes the second alone.
-        let (columns, is): (usize, Box<dyn Fn(usize, usize) -> bool>) = match (labels.is_classes(), rows[0].len()) {
-            (true, 1) => (1, Box::new(|i, _| truths[i][0] == 1)),
-            (true, classes) => (classes, Box::new(|i, class| truths[i][0] == class)),
-            (false, width) => (width, Box::new(|i, label| truths[i][label] == 1)),
+        let count = scored.units.len();
+        let is = |unit: u32, column: usize| {
+            let mut codes = labels.codes(unit as usize);
+            match (labels.is_classes(), outputs) {
+                // Of two classes the second alone.
+                (true, 1) => codes.next() == Some(1),
+                (true, _) => codes.next() == Some(column as i32),
+                (false, _) => codes.nth(column) == Some(1),
+            }
         };
         let mut brier = 0.0;
         let mut areas = Vec::new();
-        for column in 0..columns {
-            let chances: Vec<f64> = rows.iter().map(|row| row[column]).collect();
-            let positive: Vec<bool> = (0..rows.len()).map(|i| is(i, column)).collect();
-            brier += chances.iter().zip(&positive).map(|(p, &y)| (p - f64::from(y)).powi(2)).sum::<f64>();
-            areas.extend(average_precision(&chances, &positive));
+        let width = (MOST_CHANCES / count).clamp(1, outputs);
+        for first in (0..outputs).step_by(width) {
+            let panel = first..(first + width).min(outputs);
+            let chances = self.chances(scored, &panel);
+            let of_column = |column: usize| {
+                let chance = |(row, &unit): (&[f64], &u32)| (row[column - first], is(unit, column));
+                let mut units: Vec<(f64, bool)> =
+                    chances.chunks_exact(panel.len()).zip(scored.units).map(chance).collect();
+                let squares: f64 = units.iter().map(|&(p, y)| (p - f64::from(y)).powi(2)).sum();
+                (squares, average_precision(&mut units))
+            };
+            let each: Vec<(f64, Option<f64>)> = panel.clone().into_par_iter().map(of_column).collect();
+            brier += each.iter().map(|(squares, _)| squares).sum::<f64>();
+            areas.extend(each.into_iter().filter_map(|(_, area)| area));
         }
-        let labels_each = if labels.is_classes() { 1.0 } else { columns as f64 };
+        let labels_each = if labels.is_classes() { 1.0 } else { outputs as f64 };
         let mut confusion = Vec::new();
         if labels.is_classes() && names <= MOST_CLASSES {
             confusion = vec![vec![0; names]; names];
             self.guesses(scored).iter().for_each(|guess| confusion[guess.truth][guess.predicted] += 1);
         }
-        Some(Details { confusion, pr_auc: super::metrics::mean(areas), brier: Some(brier / (count * labels_each)) })
+        Some(Details {
+            confusion,
+            pr_auc: super::metrics::mean(areas),
+            brier: Some(brier / (count as f64 * labels_each)),
+        })
     }
 
-    fn probabilities(self, scored: &Scored<'_>) -> Vec<Vec<f64>> {
-        let mut rows = scored.rows();
-        rows.iter_mut().for_each(|row| self.predict(row));
-        rows
+    /// Probabilities in some columns, units x panel.
+    fn chances(self, scored: &Scored<'_>, panel: &Range<usize>) -> Vec<f64> {
+        let mut chances = vec![0.0; scored.units.len() * panel.len()];
+        let rows = scored.logits.par_chunks_exact(scored.labels.outputs());
+        chances.par_chunks_mut(panel.len().max(1)).zip(rows).for_each_init(Vec::new, |row, (chances, logits)| {
+            row.clear();
+            row.extend(logits.iter().map(|&z| f64::from(z)));
+            self.predict(row);
+            chances.copy_from_slice(&row[panel.clone()]);
+        });
+        chances
+    }
+
+    /// Bytes that scores of so many units take beside their logits, at most.
+    pub fn scoring_bytes(units: usize, outputs: usize) -> usize {
+        let threads = rayon::current_num_threads().min(outputs);
+        let chances = (units * outputs).min(MOST_CHANCES.max(units)) * size_of::<f64>();
+        // A guess and three numbers of each unit; in each thread scores of a column, with labels, and the same sorted.
+        chances + units * (size_of::<Guess>() + 24 + threads * 40)
     }
 
     /// The threshold that the validation units like best, where one of two classes is rare; none elsewhere.
     pub fn threshold(self, validation: &Scored<'_>, test: &Scored<'_>) -> Option<Threshold> {
         let ids = validation.labels.class_ids().filter(|_| validation.labels.outputs() == 1)?;
         let part = |scored: &Scored<'_>| -> Vec<(f64, bool)> {
-            let chances = self.probabilities(scored).into_iter().map(|row| row[0]);
+            let chances = self.chances(scored, &(0..1)).into_iter();
             chances.zip(scored.units.iter().map(|&unit| ids[unit as usize] == 1)).collect()
         };
         let mut units = part(validation);
@@ -135,14 +168,13 @@ fn macro_f1(table: [[usize; 2]; 2]) -> f64 {
     super::metrics::mean(each).unwrap_or(0.0)
 }
 
-/// Mean over positives of the precision at their score, ties taken together; none without positives.
-fn average_precision(scores: &[f64], positive: &[bool]) -> Option<f64> {
-    let positives = positive.iter().filter(|&&p| p).count();
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+/// Mean over positives of the precision at their score, ties taken together; none without positives. Sorts the units.
+fn average_precision(units: &mut [(f64, bool)]) -> Option<f64> {
+    let positives = units.iter().filter(|(_, positive)| *positive).count();
+    units.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
     let (mut seen, mut hits, mut sum) = (0, 0, 0.0);
-    for tied in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-        let here = tied.iter().filter(|&&i| positive[i]).count();
+    for tied in units.chunk_by(|a, b| a.0 == b.0) {
+        let here = tied.iter().filter(|(_, positive)| *positive).count();
         seen += tied.len();
         hits += here;
         sum += here as f64 * hits as f64 / seen as f64;
@@ -158,11 +190,11 @@ mod tests {
     #[test]
     fn average_precision_by_hand() {
         // In order of scores: positive, negative, positive, negative: (1 + 2/3) / 2.
-        let positive = [true, false, true, false];
-        assert_eq!(average_precision(&[4.0, 3.0, 2.0, 1.0], &positive), Some((1.0 + 2.0 / 3.0) / 2.0));
+        let mut units = [(3.0, false), (4.0, true), (1.0, false), (2.0, true)];
+        assert_eq!(average_precision(&mut units), Some((1.0 + 2.0 / 3.0) / 2.0));
         // All tied: the share of positives.
-        assert_eq!(average_precision(&[0.0; 4], &positive), Some(0.5));
-        assert_eq!(average_precision(&[1.0], &[false]), None);
+        assert_eq!(average_precision(&mut units.map(|(_, positive)| (0.0, positive))), Some(0.5));
+        assert_eq!(average_precision(&mut [(1.0, false)]), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod sigmoid;
 mod softmax;
 mod squared;
 mod targets;
+mod weighted;
 
 pub use calibration::{Calibration, Line};
 pub use chance::Chance;
@@ -25,6 +26,7 @@ pub use sigmoid::Sigmoid;
 pub use softmax::Softmax;
 pub use squared::Squared;
 pub use targets::{Target, TargetScaling, Targets};
+pub use weighted::WEIGHTED_LOSS;
 
 use crate::real::Real;
 use harmonia_graph::dataset::Labels;
@@ -71,8 +73,9 @@ pub trait Loss {
         Vec::new()
     }
 
-    /// What makes probabilities of logits trustworthy; nothing where there are none.
-    fn line(_: &Scored<'_>) -> Option<Line> {
+    /// What makes probabilities of logits trustworthy; nothing where there are none. `weights`: how often each unit counts.
+    fn line(_: &Scored<'_>, weights: &[f64]) -> Option<Line> {
+        let _ = weights;
         None
     }
 }
@@ -197,8 +200,8 @@ impl Objective {
         on_loss!(self, L => L::guesses(scored))
     }
 
-    fn line(self, scored: &Scored<'_>) -> Option<Line> {
-        on_loss!(self, L => L::line(scored))
+    fn line(self, scored: &Scored<'_>, weights: &[f64]) -> Option<Line> {
+        on_loss!(self, L => L::line(scored, weights))
     }
 
     /// Whether outputs are numbers in the units of the target, not logits of classes.

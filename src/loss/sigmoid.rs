@@ -55,7 +55,7 @@ impl Loss for Sigmoid {
             areas.extend(roc_auc(&scores, &truth.iter().map(|&y| y == 1).collect::<Vec<_>>()));
             // One label: the mean over both classes. Several labels: each label is a class of its own.
             let classes = if outputs == 1 { 0..2 } else { 1..2 };
-            f1s.extend(classes.filter_map(|class| f1(&truth, &predicted, class)));
+            f1s.extend(f1(&truth, &predicted, 2)[classes].iter().flatten());
         }
         let count = rows.len() as f64;
         Scores::new([
@@ -78,10 +78,10 @@ impl Loss for Sigmoid {
         scored.logits.iter().zip(labels(scored)).map(guess).collect()
     }
 
-    fn line(scored: &Scored<'_>) -> Option<Line> {
+    fn line(scored: &Scored<'_>, weights: &[f64]) -> Option<Line> {
         let logits: Vec<f64> = scored.logits.iter().map(|&z| f64::from(z)).collect();
         // An offset that several labels share would suit none of them.
-        calibration::sigmoid_line(&logits, &labels(scored), scored.labels.outputs() == 1)
+        calibration::sigmoid_line(&logits, &labels(scored), weights, scored.labels.outputs() == 1)
     }
 }
 

@@ -6,6 +6,7 @@ use super::metrics::{arg_max, f1, log_sum_exp, mean, roc_auc};
 use super::{Chance, Guess, Line, Loss, ScoreKind, Scored, Scores, TargetScaling, calibration, chance};
 use crate::real::Real;
 use harmonia_graph::dataset::Labels;
+use rayon::prelude::*;
 
 /// See the module.
 pub struct Softmax;
@@ -88,26 +89,29 @@ impl Loss for Softmax {
     }
 
     fn score(scored: &Scored<'_>) -> Scores {
-        let (rows, classes) = (scored.rows(), scored.labels.outputs());
+        let (classes, count) = (scored.labels.outputs(), scored.units.len() as f64);
+        let rows = || scored.logits.chunks_exact(classes);
         let truth = self::classes(scored);
-        let predicted: Vec<usize> = rows.iter().map(|row| arg_max(row)).collect();
-        let count = rows.len() as f64;
+        let (predicted, partition): (Vec<usize>, Vec<f64>) = (scored.logits.par_chunks_exact(classes))
+            .map(|row| (arg_max(row), log_sum_exp(row.iter().map(|&z| f64::from(z)))))
+            .unzip();
         let correct = truth.iter().zip(&predicted).filter(|(a, b)| a == b).count();
-        let partition: Vec<f64> = rows.iter().map(|row| log_sum_exp(row)).collect();
-        let nll: f64 =
-            rows.iter().zip(&partition).zip(&truth).map(|((row, log_sum), &class)| log_sum - row[class]).sum();
-        let areas = (0..classes).filter_map(|class| {
+        let likely = |((row, log_sum), &class): ((&[f32], &f64), &usize)| log_sum - f64::from(row[class]);
+        let nll: f64 = rows().zip(&partition).zip(&truth).map(likely).sum();
+        let area = |class: usize| {
             // Probabilities, not logits: the classes of a row compete.
-            let scores: Vec<f64> = rows.iter().zip(&partition).map(|(row, log_sum)| row[class] - log_sum).collect();
+            let score = |(row, log_sum): (&[f32], &f64)| f64::from(row[class]) - log_sum;
+            let scores: Vec<f64> = rows().zip(&partition).map(score).collect();
             let positive: Vec<bool> = truth.iter().map(|&other| other == class).collect();
             roc_auc(&scores, &positive)
-        });
-        let f1 = (0..classes).filter_map(|class| f1(&truth, &predicted, class));
+        };
+        let areas: Vec<Option<f64>> = (0..classes).into_par_iter().map(area).collect();
+        let f1 = f1(&truth, &predicted, classes);
         Scores::new([
             ("accuracy", Some(correct as f64 / count)),
-            ("roc_auc", mean(areas)),
+            ("roc_auc", mean(areas.into_iter().flatten())),
             ("nll", Some(nll / count)),
-            ("macro_f1", mean(f1)),
+            ("macro_f1", mean(f1.into_iter().flatten())),
         ])
     }
 
@@ -116,16 +120,17 @@ impl Loss for Softmax {
     }
 
     fn guesses(scored: &Scored<'_>) -> Vec<Guess> {
-        let guess = |(mut row, truth): (Vec<f64>, usize)| {
+        let guess = |(row, truth): (&[f32], usize)| {
+            let mut row: Vec<f64> = row.iter().map(|&z| f64::from(z)).collect();
             let predicted = arg_max(&row);
             Self::predict(&mut row);
             Guess { confidence: row[predicted], predicted, truth }
         };
-        scored.rows().into_iter().zip(classes(scored)).map(guess).collect()
+        scored.logits.par_chunks_exact(scored.labels.outputs()).zip(classes(scored)).map(guess).collect()
     }
 
-    fn line(scored: &Scored<'_>) -> Option<Line> {
-        calibration::softmax_line(&scored.rows(), &classes(scored))
+    fn line(scored: &Scored<'_>, weights: &[f64]) -> Option<Line> {
+        calibration::softmax_line(&scored.rows(), &classes(scored), weights)
     }
 }
 

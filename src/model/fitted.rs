@@ -1,7 +1,7 @@
 //! A trained model as a library user sees it: predict, save, load.
 
 use super::{Checkpoint, Resident};
-use crate::architecture::{Architecture, Layout};
+use crate::architecture::{Architecture, Layout, Routes};
 use crate::batch::Batches;
 use crate::config::Engine;
 use crate::device::Device;
@@ -83,7 +83,7 @@ impl FittedModel {
             None => dataset,
         };
         let plan = Plan::choose(Engine::default(), dataset, &self.layout);
-        let batches = Batches::planned(dataset, self.walk, plan, self.layout.architecture.hops);
+        let batches = Batches::planned(dataset, self.walk, plan, self.layout.architecture.walk_lengths());
         let mut resident = Resident::new(&device, &self.layout, plan, batches.whole(&units))?;
         resident.logits(&device.upload(&self.parameters)?)
     }
@@ -135,6 +135,13 @@ impl FittedModel {
         self
     }
 
+    /// The same model of ReLU networks alone.
+    pub(crate) fn plain(self) -> FittedModel {
+        let (layout, parameters) = self.layout.plain(&self.parameters);
+        let (layout, parameters) = (layout.clone(), parameters.into_owned());
+        FittedModel { layout, parameters, ..self }
+    }
+
     /// The same model with other logits: the readout takes over the temperature and the offset.
     pub(crate) fn calibrated(mut self, calibration: &Calibration) -> FittedModel {
         map_readout(&mut self.parameters, &self.layout, |_| (1.0 / calibration.temperature, calibration.offset));
@@ -151,6 +158,7 @@ impl FittedModel {
         if let Some(output) = outputs.iter().find(|&&output| output >= all) {
             return Err(Error::Data(format!("the model has outputs 0 to {}, not {output}", all - 1)));
         }
+        self.check_by_feature()?;
         let layout = Layout::new(Architecture { outputs: outputs.len(), ..self.layout.architecture.clone() })?;
         // The readout comes last; everything before it stays where it is.
         let mut parameters = self.parameters[..self.layout.readout_weight.start].to_vec();
@@ -169,9 +177,23 @@ impl FittedModel {
         if let Some(feature) = features.iter().find(|&&feature| feature >= all) {
             return Err(Error::Data(format!("the model has features 0 to {}, not {feature}", all - 1)));
         }
-        let layout = Layout::new(Architecture { features: features.len(), ..self.layout.architecture.clone() })?;
+        self.check_by_feature()?;
+        let a = &self.layout.architecture;
+        let own = a.routes() == Routes::Own;
+        let experts = if own { features.len() } else { a.experts };
+        let layout = Layout::new(Architecture { features: features.len(), experts, ..a.clone() })?;
         let mut parameters = vec![0.0; layout.len()];
-        for (to, from) in layout.tensors().iter().zip(self.layout.tensors()) {
+        // A feature that has an expert of its own takes it along; other tensors stand in the same order.
+        let (own_tensors, of_expert) = match own {
+            true => (layout.experts.len() * 2 * layout.experts[0].len(), 2 * layout.experts[0].len()),
+            false => (0, 1),
+        };
+        let source = |at: usize| match at < own_tensors {
+            true => features[at / of_expert] * of_expert + at % of_expert,
+            false => at + (self.layout.tensors().len() - layout.tensors().len()),
+        };
+        for (at, to) in layout.tensors().iter().enumerate() {
+            let from = &self.layout.tensors()[source(at)];
             let (target, source) = (&mut parameters[to.range.clone()], &self.parameters[from.range.clone()]);
             match from.name.as_str() {
                 "coefficients" | "embeddings" | "readout.weight" => {
@@ -189,6 +211,25 @@ impl FittedModel {
             }
         }
         Ok(FittedModel { layout, parameters, scaling: None, structure: None, ..self.clone() })
+    }
+
+    /// Refuses what only models of one response per feature have.
+    fn check_by_feature(&self) -> Result<()> {
+        match self.layout.architecture.walks_by_feature() {
+            true => Ok(()),
+            false => Err(Error::Data(format!(
+                "a model of kind {} is not taken apart by features and outputs",
+                self.layout.architecture.family.kind.name()
+            ))),
+        }
+    }
+
+    /// SHA-256 of the parameters, in the order of the layout.
+    pub fn parameters_sha256(&self) -> String {
+        use sha2::{Digest, Sha256};
+        let mut hash = Sha256::new();
+        self.parameters.iter().for_each(|parameter| hash.update(parameter.to_le_bytes()));
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// What is needed to use the parameters.
@@ -223,7 +264,7 @@ impl FittedModel {
             (checkpoint.metadata.as_deref()).and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| {
                 Error::file(path, "does not say what model it holds; expected best.safetensors of a run")
             })?;
-        if structure.as_ref().is_some_and(|found| found.features() + found.added() != architecture.features) {
+        if structure.as_ref().is_some_and(|found| found.columns() != Some(architecture.features)) {
             return Err(Error::file(path, "does not have as many features as its structural ones leave room for"));
         }
         // Sizes are a claim: nothing is made by it before the numbers are seen to be there.

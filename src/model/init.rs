@@ -7,7 +7,11 @@
 //! | embeddings e | standard normal |
 //! | router | uniform in +-1/sqrt(q) |
 //! | hop logits alpha | 1 + `hop_growth` * t (`free` hop weights: the same, divided to sum to one) |
-//! | readout | `readout_scale` * uniform in +-1/sqrt(d); bias 0 |
+//! | filter | 1, 0, 0, ...; Fourier features: coefficients 0 |
+//! | network of the distance | as experts, not calibrated |
+//! | first layers of NAM's other units | w normal around 4, c around 0, with deviation 1/2 |
+//! | network of pairs | as experts; biases of scores so that a pair that no walk joins starts with a score of 0 |
+//! | readout | `readout_scale` * uniform in +-1/sqrt(d); bias 0 (with `frequencies`, `train` sets what classes have) |
 //!
 //! Calibration: the output layer of each expert is scaled, sign by sign, so that every basis starts at psi(0) =
 //! `response_level` and rises from x = 0 to x = 1, by `response_slope` in the root mean square over bases. All
@@ -19,7 +23,7 @@
 //! of d random responses, which the small learning rates would spend a hundred epochs undoing.
 
 use super::mixture::hidden_units;
-use crate::architecture::{HopWeights, Layer, Layout};
+use crate::architecture::{Form, HopWeights, Layer, Layout, Spread, Tensor};
 use crate::config::Initialisation;
 use crate::real::Real;
 use harmonia_graph::seed::{Purpose, Stream};
@@ -35,6 +39,8 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
         let fan_in = |width: usize| 1.0 / (width as f64).sqrt();
         for (at, parameter) in parameters[tensor.range.clone()].iter_mut().enumerate() {
             let value = match tensor.name.as_str() {
+                // Weights of waves start from nothing, as their problem is convex.
+                "coefficients" if a.form() == Form::Fourier => 0.0,
                 "coefficients" if initialisation.response_slope > 0.0 => 1.0 / a.bases as f64,
                 "coefficients" => stream.normal(at as u64) * fan_in(a.bases),
                 "embeddings" => stream.normal(at as u64),
@@ -42,17 +48,45 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
                 "hop_logits" => hop_logit(at / a.features, initialisation.hop_growth, a.hops, a.hop_weights),
                 "readout.weight" => initialisation.readout_scale * uniform(fan_in(a.features), at),
                 "readout.bias" => 0.0,
+                "filter" => f64::from(at == 0),
+                "pairs.scores" => uniform(fan_in(a.hops - 1), at),
+                name if name.starts_with("distance") || name.starts_with("pairs") => {
+                    uniform(fan_in(distance_inputs(layout, tensor)), at)
+                }
+                name if !layout.is_plain() && name.ends_with(".layers.0.weight") => {
+                    4.0 + 0.5 * stream.normal(at as u64)
+                }
+                name if !layout.is_plain() && name.ends_with(".layers.0.bias") => 0.5 * stream.normal(at as u64),
                 _ => uniform(fan_in(expert_inputs(layout, index)), at),
             };
             *parameter = T::from_f64(value);
         }
     }
-    if initialisation.response_slope > 0.0 {
-        for layers in &layout.experts {
-            calibrate(&mut parameters, layers, initialisation);
-        }
+    calibrate_experts(&mut parameters, layout, initialisation);
+    if a.spread() == Spread::Pairs {
+        level_pairs(&mut parameters, layout);
     }
     parameters
+}
+
+/// Gives a pair that no walk joins a score of 0. Nearly all pairs are such: by any other score every node would hear their sum.
+fn level_pairs<T: Real>(parameters: &mut [T], layout: &Layout) {
+    let (d, Some(hidden)) = (layout.architecture.features, layout.distance.first()) else { return };
+    let units: Vec<T> = parameters[hidden.bias.clone()].iter().map(|bias| bias.max(T::zero())).collect();
+    let (weights, biases) = parameters[layout.hop_logits.clone()].split_at_mut(hidden.outputs * d);
+    for (k, bias) in biases.iter_mut().enumerate() {
+        let weights = weights[k..].iter().step_by(d);
+        *bias = -weights.zip(&units).map(|(&weight, &unit)| weight * unit).sum::<T>();
+    }
+}
+
+/// Gives the output layers of all experts the level and slope they start with, where they are to have any.
+pub fn calibrate_experts<T: Real>(parameters: &mut [T], layout: &Layout, initialisation: Initialisation) {
+    if initialisation.response_slope > 0.0 {
+        for layers in &layout.experts {
+            calibrate(parameters, layers, initialisation);
+        }
+    }
 }
 
 /// Rises below this are those of an expert that is off at both points.
@@ -87,6 +121,12 @@ fn expert_inputs(layout: &Layout, index: usize) -> usize {
     layout.experts[0][index / 2 % layers].inputs
 }
 
+/// Fan-in of the layer of the network of the structure that a tensor belongs to.
+fn distance_inputs(layout: &Layout, tensor: &Tensor) -> usize {
+    let of = |layer: &&Layer| layer.weight == tensor.range || layer.bias == tensor.range;
+    layout.distance.iter().find(of).map_or(1, |layer| layer.inputs)
+}
+
 fn hop_logit(t: usize, growth: f64, hops: usize, mode: HopWeights) -> f64 {
     let value = 1.0 + growth * t as f64;
     match mode {
@@ -113,6 +153,7 @@ mod tests {
             embedding: 25,
             hops: 4,
             hop_weights: HopWeights::Simplex,
+            family: Default::default(),
         })
         .unwrap();
         let start = Initialisation {
@@ -120,6 +161,7 @@ mod tests {
             hop_growth: 0.5,
             response_slope: 0.0,
             response_level: 0.0,
+            frequencies: false,
             warm_start: false,
         };
         let p = initial_parameters::<f64>(&layout, start, 9);
@@ -153,6 +195,7 @@ mod tests {
             embedding: 4,
             hops: 2,
             hop_weights: HopWeights::Free,
+            family: Default::default(),
         })
         .unwrap();
         let p = initial_parameters::<f64>(&layout, Initialisation::default(), 1);

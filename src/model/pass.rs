@@ -6,9 +6,9 @@
 //! space, and how F is evaluated, is the [`Plan`]'s choice.
 
 use super::profile::Timed;
-use crate::architecture::Layout;
-use crate::batch::{Batch, Selection};
-use crate::config::Monb;
+use crate::architecture::{Layout, Routes};
+use crate::batch::{Batch, GraphSelection, Selection};
+use crate::config::{DropoutPlace, Monb};
 use crate::device::{Device, Dropout, Judgement, Responses, Routing};
 use crate::plan::{Plan, Space};
 use crate::real::Real;
@@ -51,6 +51,15 @@ pub struct Pass<'a, D: Device> {
     d_logits: D::Buffer, // rows x L
 }
 
+/// What responses of the last pass forward were made of.
+pub(super) struct ResponseParts<'p, D: Device> {
+    pub routing: &'p Routing<D>,
+    pub d_gates: &'p mut D::Buffer,
+    pub knots: Option<&'p mut D::Knots>,
+    pub hop_weights: &'p D::Buffer,
+    pub hop_basis: Option<&'p D::Buffer>,
+}
+
 /// The sizes of a batch that buffers follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -73,8 +82,13 @@ impl From<&Batch> for Shape {
 }
 
 impl From<&Selection> for Shape {
-    fn from(&Selection { nodes, rows, nonzeros, .. }: &Selection) -> Shape {
-        Shape { nodes, rows, entries: nonzeros }
+    fn from(selection: &Selection) -> Shape {
+        match selection {
+            &Selection::Graphs(GraphSelection { nodes, rows, nonzeros, .. }) => {
+                Shape { nodes, rows, entries: nonzeros }
+            }
+            Selection::Rows(table) => Shape { nodes: table.nodes(), rows: table.rows.len(), entries: None },
+        }
     }
 }
 
@@ -113,8 +127,13 @@ impl<'a, D: Device> Pass<'a, D> {
     ) -> Result<Self> {
         let (a, shape) = (&layout.architecture, shape.into());
         let slots = a.features * a.active;
-        let routing =
-            Routing { experts: device.indices(slots)?, gates: device.zeros(slots)?, noise_scale: device.zeros(slots)? };
+        // What is not learned never changes: gates and hop weights of one, and the only expert.
+        let constant = |learned: bool, size: usize| match learned {
+            true => device.zeros(size),
+            false => device.upload(&vec![D::Real::from_f64(1.0); size]),
+        };
+        let gates = constant(a.routes() == Routes::Learned, slots)?;
+        let routing = Routing { experts: device.indices(slots)?, gates, noise_scale: device.zeros(slots)? };
         Ok(Pass {
             device,
             ops: Timed::new(device),
@@ -124,7 +143,7 @@ impl<'a, D: Device> Pass<'a, D> {
             routing,
             d_gates: device.zeros(slots)?,
             hop_basis: layout.hop_basis.as_ref().map(|basis| upload(device, basis)).transpose()?,
-            hop_weights: device.zeros(a.hops * a.features)?,
+            hop_weights: constant(!layout.hop_logits.is_empty(), a.hops * a.features)?,
             d_hop_weights: device.zeros(a.hops * a.features)?,
             knots: if plan.monb == Monb::Knots { Some(device.knots(layout)?) } else { None },
             verdict: device.verdict()?,
@@ -188,6 +207,8 @@ impl<'a, D: Device> Pass<'a, D> {
         ops.route_forward(routing, parameters, noise, layout)?;
         ops.hop_weights_forward(hop_weights, parameters, hop_basis.as_ref(), layout)?;
         if let Some(knots) = knots {
+            let dropped = dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Input);
+            device.expect_values(knots, inputs, dropped, layout);
             ops.knots_compile(verdict, knots, routing, parameters, layout)?;
         }
         // Where X comes in panels, F is that of the last of them: all that is needed of one is projected while it is there.
@@ -236,13 +257,21 @@ impl<'a, D: Device> Pass<'a, D> {
         Ok(&self.logits)
     }
 
-    /// Whether the tables of the last prediction were large enough: waits for it. If not, they are from here on.
+    /// Has what is known of the last prediction sent on its way; nobody waits.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn post_prediction(&mut self) -> Result<()> {
+        self.device.post(&mut self.prediction)
+    }
+
+    /// Whether the tables of the prediction that was posted were large enough: waits for it. If not, they are from here on.
     ///
     /// # Errors
     /// The device failed.
     pub fn had_room(&mut self) -> Result<bool> {
         let Pass { device, layout, knots, prediction, .. } = self;
-        let judgement = device.judgement(prediction)?;
+        let judgement = device.collect(prediction)?;
         if let (true, Some(knots)) = (judgement.crowded, knots) {
             device.make_room(knots, judgement.pieces, layout)?;
             device.resume(prediction)?;
@@ -377,6 +406,12 @@ impl<'a, D: Device> Pass<'a, D> {
         }
         device.close_panels(inputs)?;
         ops.route_backward(gradient, d_gates, routing, parameters, noise, layout)
+    }
+
+    /// What responses of the last pass forward were made of, for whoever wants them elsewhere too.
+    pub(super) fn response_parts(&mut self) -> ResponseParts<'_, D> {
+        let Pass { routing, d_gates, knots, hop_weights, hop_basis, .. } = self;
+        ResponseParts { routing, d_gates, knots: knots.as_mut(), hop_weights, hop_basis: hop_basis.as_ref() }
     }
 
     /// The ops, with the profile that is kept of them: for updates of parameters, which are no part of a pass.

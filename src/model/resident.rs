@@ -60,7 +60,7 @@ impl<'a, D: Device> Resident<'a, D> {
         Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
     }
 
-    /// A batch of some graphs in place of this one, put together on the device.
+    /// A batch of some graphs, or rows of a table, in place of this one, put together on the device.
     ///
     /// # Errors
     /// The device is out of memory.
@@ -69,7 +69,7 @@ impl<'a, D: Device> Resident<'a, D> {
         drop((inputs, targets, scored));
         let inputs = device.select(collection, selection)?;
         let pass = pass.refitted(selection, &inputs)?;
-        // Graphs are whole and near their targets: everybody counts.
+        // Graphs are whole and near their targets, and tables have no neighbours: everybody counts.
         Ok(Resident { device, layout, plan, batch: None, inputs, pass, targets: Some(None), scored: None })
     }
 
@@ -88,6 +88,20 @@ impl<'a, D: Device> Resident<'a, D> {
     pub fn retarget(&mut self, batch: Batch) -> Result<()> {
         self.device.retarget(&mut self.inputs, &batch)?;
         self.batch = Some(batch);
+        self.targets = None;
+        Ok(())
+    }
+
+    /// Other units as targets on the same nodes, of those whose labels the device has: only their numbers are copied.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn retarget_to(&mut self, collection: &D::Collection, units: &[u32]) -> Result<()> {
+        self.device.retarget_to(&mut self.inputs, collection, units)?;
+        if let Some(batch) = &mut self.batch {
+            // What the host has of labels is no longer looked at.
+            batch.units = units.iter().map(|&unit| (unit, unit)).collect();
+        }
         self.targets = None;
         Ok(())
     }
@@ -127,7 +141,7 @@ impl<'a, D: Device> Resident<'a, D> {
         if self.targets.is_none() {
             let batch = self.batch()?;
             let rows: Vec<u32> = batch.units.iter().map(|&(row, _)| row).collect();
-            self.targets = Some(self.device.scope(batch, &rows, self.layout.architecture.hops)?);
+            self.targets = Some(self.device.scope(batch, &rows, self.layout.architecture.scoped_hops())?);
         }
         let scope = self.targets.as_ref().and_then(Option::as_ref);
         self.pass.forward_of(scope, &self.inputs, parameters, randomness)?;
@@ -143,6 +157,7 @@ impl<'a, D: Device> Resident<'a, D> {
         loop {
             let logits = self.pass.predict_of(None, &self.inputs, parameters)?;
             let logits = self.device.download(logits)?;
+            self.pass.post_prediction()?;
             if self.pass.had_room()? {
                 return Ok(logits);
             }
@@ -160,34 +175,53 @@ impl<'a, D: Device> Resident<'a, D> {
         units: &[u32],
         whole: bool,
     ) -> Result<()> {
+        loop {
+            self.ask_logits(parameters, units, whole)?;
+            if self.take_logits(out)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same, for whoever takes them later: nobody waits, and steps may be asked for in between.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn ask_logits(&mut self, parameters: &D::Buffer, units: &[u32], whole: bool) -> Result<()> {
         if whole {
-            return self.row_logits(out, parameters, units);
+            return self.ask_rows(parameters, units);
         }
         let rows: Vec<u32> = self.batch()?.units[..units.len()].iter().map(|&(row, _)| row).collect();
-        self.row_logits(out, parameters, &rows)
+        self.ask_rows(parameters, &rows)
     }
 
     /// Some rows of the logits, without noise or dropout.
-    fn row_logits(&mut self, out: &mut Vec<D::Real>, parameters: &D::Buffer, rows: &[u32]) -> Result<()> {
+    fn ask_rows(&mut self, parameters: &D::Buffer, rows: &[u32]) -> Result<()> {
         let mut scored = match self.scored.take() {
             Some(scored) if scored.rows == rows => scored,
             other => {
                 drop(other);
                 let batch = self.batch()?;
-                let scope = self.device.scope(batch, rows, self.layout.architecture.hops)?;
+                let scope = self.device.scope(batch, rows, self.layout.architecture.scoped_hops())?;
                 let reader = self.device.row_reader(rows, batch.outputs)?;
                 ScoredRows { rows: rows.to_vec(), scope, reader }
             }
         };
-        loop {
-            let logits = self.pass.predict_of(scored.scope.as_ref(), &self.inputs, parameters)?;
-            self.device.send_rows(&mut scored.reader, logits)?;
-            let had_room = self.pass.had_room()?;
-            self.device.receive_rows(out, &mut scored.reader)?;
-            if had_room {
-                self.scored = Some(scored);
-                return Ok(());
-            }
-        }
+        let logits = self.pass.predict_of(scored.scope.as_ref(), &self.inputs, parameters)?;
+        self.device.send_rows(&mut scored.reader, logits)?;
+        self.scored = Some(scored);
+        self.pass.post_prediction()
+    }
+
+    /// The logits that were asked for: waits for them. False, and they mean nothing, where tables of pieces had no room, which they
+    /// have from here on.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_logits(&mut self, out: &mut Vec<D::Real>) -> Result<bool> {
+        let had_room = self.pass.had_room()?;
+        let scored = self.scored.as_mut().ok_or_else(|| Error::Device("no logits were asked for".into()))?;
+        self.device.receive_rows(out, &mut scored.reader)?;
+        Ok(had_room)
     }
 }

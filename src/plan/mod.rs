@@ -7,12 +7,12 @@
 mod sizes;
 mod streamed;
 
-use crate::architecture::Layout;
+use crate::architecture::{Form, Layout};
 use crate::config::DropoutPlace;
 use crate::config::{Config, Engine, Monb, Propagate, Sparse};
 use harmonia_graph::dataset::Dataset;
 
-pub use sizes::{BatchSizes, DatasetSizes};
+pub use sizes::{BatchSizes, DatasetSizes, pairs};
 pub use streamed::{PANEL_BYTES, Streamed};
 
 /// Bytes and flops that take equally long: one byte of gathered memory costs as much as this many flops of a matrix
@@ -69,6 +69,9 @@ impl Plan {
         // Hidden units are dropped one by one: no piece is linear any more, and no zero of X like another.
         let masked = config.train.dropout > 0.0 && config.train.dropout_place == DropoutPlace::Hidden;
         let engine = if masked { Engine { monb: Monb::Direct, sparse: Sparse::Off, ..engine } } else { engine };
+        // Every response costs something, those to zeros too.
+        let all = config.train.output_penalty > 0.0;
+        let engine = if all { Engine { propagate: Propagate::Classes, sparse: Sparse::Off, ..engine } } else { engine };
         Plan::choose(engine, dataset, layout)
     }
 
@@ -79,14 +82,22 @@ impl Plan {
 
     /// The way for a dataset of these sizes.
     pub fn for_sizes(engine: Engine, sizes: DatasetSizes, layout: &Layout) -> Plan {
+        let architecture = &layout.architecture;
+        // Waves have no pieces, and units that are not ReLU are known as pieces alone; what is carried otherwise than by walks, or once per class, is carried by classes.
+        let monb = match architecture.form() {
+            Form::Fourier => Monb::Direct,
+            Form::Networks if !layout.is_plain() => Monb::Knots,
+            Form::Networks => engine.monb,
+        };
         let cost = |space| Plan::cost(space, engine, sizes, layout).total();
         let space = match engine.propagate {
+            _ if !architecture.walks_by_feature() => Space::Classes,
             Propagate::Features => Space::Features,
             Propagate::Classes => Space::Classes,
             Propagate::Auto if cost(Space::Classes) <= cost(Space::Features) => Space::Classes,
             Propagate::Auto => Space::Features,
         };
-        Plan { monb: engine.monb, space, sparse: space == Space::Classes && nonzeros(engine, sizes).is_some() }
+        Plan { monb, space, sparse: space == Space::Classes && nonzeros(engine, sizes).is_some() }
     }
 
     /// What one step forward and backward over the whole dataset costs in a space.

@@ -32,6 +32,11 @@ impl DatasetSizes {
     }
 }
 
+/// Pairs of nodes of the same graph: what a structure that looks at every pair goes over.
+pub fn pairs(dataset: &Dataset) -> u128 {
+    dataset.graph_ptr.windows(2).map(|ends| ((ends[1] - ends[0]) as u128).pow(2)).sum()
+}
+
 /// What is resident at once, at most.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSizes {

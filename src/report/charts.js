@@ -53,11 +53,11 @@ function lineChart({ width, height = 240, label, lines, marks = [], xName, yName
 }
 
 // A response over its data: lines of the outputs above, how often values occur below, on one x axis. `probe` is marked.
-function shapeChart({ width, label, lines, bands, knots, density, xLimits, xName, yName, probe }) {
+function shapeChart({ width, label, lines, bands, knots, density, xLimits, xName, yName, probe, missing }) {
   const plot = 250, strip = density ? 66 : 0;
   const height = plot + strip + 40;
   const shown = lines.flatMap((line) => line.points.map((point) => point[1]))
-    .concat(bands.flatMap((band) => band.points.flatMap((point) => [point[1], point[2]])), [0]);
+    .concat(bands.flatMap((band) => band.points.flatMap((point) => [point[1], point[2]])), [0], missing === undefined ? [] : [missing]);
   const [low, high] = limits(shown);
   const box = { left: 50, right: width - 12, top: 22, bottom: plot };
   const x = linear(xLimits, [box.left, box.right]);
@@ -73,6 +73,8 @@ function shapeChart({ width, label, lines, bands, knots, density, xLimits, xName
   for (const line of lines) {
     parts.push(s("path", { d: path(line.points.map(([at, value]) => [x(at), y(value)])), fill: "none", style: `stroke:${line.stroke}`, "stroke-width": line.width, "stroke-dasharray": line.dash, "stroke-linejoin": "round" }, title(line.name)));
   }
+  // A gap has no place on the axis: its effect is a line across.
+  if (missing !== undefined) parts.push(s("line", { x1: box.left, x2: box.right, y1: y(missing), y2: y(missing), style: "stroke:var(--against)", "stroke-width": 1.5, "stroke-dasharray": "2 3" }, title(`missing: ${signed(missing, 4)}`)));
   // Where the slope changes: the whole function is in these points.
   if (knots.length <= 60) for (const [at, value] of knots) parts.push(s("circle", { cx: x(at), cy: y(value), r: 2.6, style: "fill:var(--paper);stroke:var(--accent)", "stroke-width": 1.5 }));
   const bottom = plot + strip;
@@ -123,6 +125,25 @@ function bars({ width, label, rows, format = number, most }) {
       text(Math.max(room + 1, x(row.value)) + 6, y + 13, format(row.value)));
   });
   return picture(width, rows.length * step + 6, label, ...parts);
+}
+
+// Bars to both sides of zero, one per row: name, value, spread [low, high] over seeds, note for the tooltip.
+function signedBars({ width, label, rows }) {
+  const room = nameRoom(rows, width);
+  const step = 24;
+  const [low, high] = limits(rows.flatMap((row) => [row.value, ...(row.spread || [])]).concat([0]), 0.02);
+  const x = linear([low, high], [room + 50, width - 56]);
+  const parts = [s("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: rows.length * step + 4 })];
+  rows.forEach((row, at) => {
+    const y = at * step + 4;
+    const [left, right] = [Math.min(x(0), x(row.value)), Math.max(x(0), x(row.value))];
+    parts.push(s("g", {}, title(`${row.name}: ${row.note}`),
+      text(room - 8, y + 13, isolated(shortened(row.name, fitting(room - 12))), { "text-anchor": "end", class: "strong" }),
+      s("rect", { x: left, y: y + 1, width: Math.max(1, right - left), height: step - 8, rx: 2, class: row.value < 0 ? "against" : "for" }),
+      row.spread ? s("line", { x1: x(row.spread[0]), x2: x(row.spread[1]), y1: y + 9, y2: y + 9, style: "stroke:var(--ink)" }) : null,
+      text(row.value < 0 ? Math.min(left, x(row.spread?.[0] ?? 0)) - 6 : Math.max(right, x(row.spread?.[1] ?? 0)) + 6, y + 13, signed(row.value), { "text-anchor": row.value < 0 ? "end" : "start" })));
+  });
+  return picture(width, rows.length * step + 8, label, ...parts);
 }
 
 // A heat map. Values are shaded by size, blue above and orange below zero, and written where there is room.

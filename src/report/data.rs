@@ -3,7 +3,7 @@
 //! The structs are written as JSON into the page under these names. Every part is optional: a part that is `None` or empty
 //! hides its section. All numbers are finite; what is not known is `None`, never a NaN.
 
-use crate::loss::{Reliabilities, Scores};
+use crate::loss::{DetailsOfParts, Reliabilities, Scores};
 use harmonia_graph::dataset::Level;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,9 @@ pub struct Data {
     pub stability: Option<Stability>,
     /// The command that makes a fuller page than this one, such as `harmonia report runs/cora`.
     pub more: Option<String>,
+    /// Why nothing is said about single units and about the graph, as a sentence: the data are not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
 }
 
 /// What was trained on what, and how good it is.
@@ -54,7 +57,7 @@ pub struct Summary {
     pub directed_edges: usize,
     /// 1 for a single graph.
     pub graphs: usize,
-    /// d.
+    /// Features: columns of the table, or of X.
     pub features: usize,
     /// Names of the classes or, where a unit has several labels, of the labels. A binary task has two classes and one
     /// output.
@@ -79,6 +82,12 @@ pub struct Summary {
     pub kinds: Vec<Kind>,
     /// Scores of the best epoch, a part of the units each, in the order shown: test, validation, train.
     pub scores: Vec<PartScores>,
+    /// Test scores of simpler predictions; [`PartScores::part`] is what they are called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<PartScores>,
+    /// Which classes are taken for which, PR-AUC, Brier score, a threshold. `None`: no section about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<DetailsOfParts>,
     /// How far probabilities can be trusted. `None`: no section about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliabilities>,
@@ -144,17 +153,21 @@ pub struct Output {
     pub negative: Option<String>,
 }
 
-/// One feature of the model.
+/// One feature of the model: a column of the table, which may be several columns of X.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Feature {
-    /// k, its column.
+    /// k, its first column of X.
     pub index: usize,
     /// Its name; may be empty.
     pub name: String,
-    /// w[k, output] of each output.
+    /// What the response of the first column, less its mean, is multiplied by for each output: w[k, output] times the sum of theta,
+    /// which is one where hop weights are shares.
     pub weight: Vec<f64>,
-    /// theta[t, k] for t = 0..T-1.
+    /// theta[t, k] for t = 0..T-1: of several columns, those of the one that matters most.
     pub theta: Vec<f64>,
+    /// Which one that is; `None` where there is one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
     /// Importance for each output, >= 0.
     pub importance: Option<Vec<f64>>,
     /// Mean signed contribution to each output where the feature is large against where it is small, or the like:
@@ -162,10 +175,33 @@ pub struct Feature {
     pub signed: Option<Vec<f64>>,
     /// Importance over all outputs, >= 0.
     pub overall: Option<f64>,
-    /// The response f_k. `None`: the feature has no curve on the page.
+    /// `rising` or `falling`: the way its effect on what is predicted was kept to, exactly and everywhere. `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monotone: Option<String>,
+    /// The response f_k to its numbers. `None`: the feature has no curve on the page.
     pub shape: Option<Curve>,
-    /// Gate of each expert; `None` for an expert that the feature does not use.
+    /// What each value of a category adds, and a gap. Empty for numbers without gaps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<FeatureValue>,
+    /// Gate of each expert, of the same column as [`Feature::theta`]; `None` for an expert that it does not use.
     pub gates: Vec<Option<f64>>,
+}
+
+/// One value of a feature.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FeatureValue {
+    /// As the table has it.
+    pub name: String,
+    /// Whether it is a gap.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
+    /// Nodes that have it; `None` where that is not known.
+    pub count: Option<u64>,
+    /// What it adds to each output, less the mean over all nodes.
+    pub effects: Vec<f64>,
+    /// Lowest and highest over seeds, for each output. Empty for one seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spread: Vec<[f64; 2]>,
 }
 
 /// A response f_k: straight lines between knots and beyond them, exact unless `sampled`. The page draws w[k, output] (f_k(x) - centre).
@@ -180,6 +216,9 @@ pub struct Curve {
     pub right_slope: f64,
     /// Smallest and largest value in the data.
     pub range: [f64; 2],
+    /// Unit of the values, where it is not the table's own: days of a date.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// How often which values occur.
     pub density: Option<Histogram>,
     /// The constant that is subtracted from f_k for display, since it cannot be told from the intercept; usually its mean
@@ -190,6 +229,9 @@ pub struct Curve {
     /// Whether f_k is smooth: knots are then points of it over the range of the data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sampled: bool,
+    /// What is added beside the curve, for each output, because the value is there: of a column with gaps. Empty for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub present: Vec<f64>,
 }
 
 /// Counts between edges.
@@ -326,12 +368,15 @@ pub struct ByFeature {
 /// What one feature adds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FeaturePart {
-    /// k, its column.
+    /// k, its first column of X.
     pub index: usize,
     /// Its name; may be empty.
     pub name: String,
-    /// Its value at the explained node itself.
+    /// Its value at the explained node itself, where it is a number.
     pub value: Option<f64>,
+    /// The value where it is none: a category, a date, a gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// What it adds to each output.
     pub values: Vec<f64>,
 }

@@ -1,22 +1,24 @@
-//! The whole page of a run: importance, single predictions, diagnostics and other seeds, beside what training knew.
+//! The whole page of a run: beside what is known without its graph, single predictions and diagnostics, where the data are there.
 
-use super::data::{Band, Bands, Data, Feature, ImportanceAbout, NearDuplicate, Stability};
+use super::data::Data;
 use super::diagnostics::diagnostics;
 use super::local::local;
-use super::run::{MOST_FEATURES, Trained, of_run};
+use super::run::{Member, Trained, of_run};
 use super::telling::telling;
 use crate::diagnose;
-use crate::explain::stability::{self, Compared, mean_spearman};
-use crate::explain::{Distribution, Importance, experts, ranking};
-use crate::runs::TrainedRun;
+use crate::runs::{ReadModel, TrainedRun, measured_units, read_history};
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::watch::Watch;
 
 /// What a page is to show.
 pub struct Request<'a> {
-    /// The run, and the same settings with other seeds; the first is the one shown.
-    pub runs: &'a [TrainedRun],
+    /// The model, and the same settings with other seeds; the first is the one shown.
+    pub models: &'a [ReadModel],
+    /// The first with its data, or with others; none where they are not there.
+    pub run: Option<&'a TrainedRun>,
+    /// Whether these are others than those of training.
+    pub other: bool,
     /// Units to explain; none: a few that say something.
     pub units: &'a [usize],
     /// Whether to diagnose the graph.
@@ -30,53 +32,41 @@ pub struct Request<'a> {
 /// # Errors
 /// The run is not complete, a unit does not exist, or the user asked to stop.
 pub fn full(request: &Request<'_>) -> Result<Data> {
-    let run = &request.runs[0];
-    let Some(summary) = &run.summary else {
-        return Err(Error::file(&run.path, "is not complete: continue it with harmonia-train --resume"));
+    let model = &request.models[0];
+    let Some(summary) = &model.summary else {
+        return Err(Error::file(&model.path, "is not complete: continue it with harmonia-train --resume"));
     };
-    let (history, centres) = (run.history()?, run.centres()?);
-    let trained = Trained {
-        dataset: &run.dataset,
-        config: &run.config,
-        objective: run.model.objective,
-        summary,
-        history: &history,
-        scaling: run.model.scaling.as_ref(),
-        factors: &run.factors,
-        centres: &centres,
+    let members: Vec<Member<'_>> = request.models.iter().map(member).collect();
+    let history = read_history(&model.path)?;
+    let mut data = of_run(&Trained { config: &model.saved.config, summary, history: &history, members: &members })?;
+    let Some(run) = request.run else {
+        data.absent = Some(format!(
+            "The data of training ({}) are not there: nothing can be said about single {}s and about the graph. Everything else on this \
+             page is from the run itself.",
+            model.saved.config.data.dataset,
+            if model.saved.metadata.level.is_some_and(|level| level == Level::Graph) { "graph" } else { "node" }
+        ));
+        return Ok(data);
     };
-    let mut data = of_run(&trained)?;
-    request.watch.step("importance of features");
-    let measured = Measured::of(request)?;
-    let shown: Vec<usize> = ranking(&measured.overall[0]).into_iter().take(MOST_FEATURES).collect();
-    let everything: Vec<usize> = (0..run.factors.features()).collect();
-    let distributions = Distribution::of(&run.dataset.features, &everything);
-    data.features = measured.features(&trained, &shown, &distributions);
-    let (part, units) = units_of(run);
-    let unit = if run.dataset.level == Level::Node { "nodes" } else { "graphs" };
-    data.features_order = format!("mean absolute contribution on the {part} {unit}");
-    data.importance_about = Some(ImportanceAbout {
-        split: part.into(),
-        units: units.len(),
-        text: format!(
-            "Importance is the mean size of what a feature adds to a {}, its response centred at its mean; no label is used.",
-            if run.model.objective.is_regression() { "prediction" } else { "logit" }
-        ),
-    });
-    if let Some(experts) = &mut data.experts {
-        let range = Distribution::joint_range(&distributions);
-        experts.near_duplicates = (experts::near_duplicates(&run.factors, range).into_iter())
-            .map(|pair| NearDuplicate { a: pair.a, b: pair.b, similarity: pair.similarity })
-            .collect();
+    if request.other {
+        data.summary.notes.push(format!(
+            "Scores and learning curves are those of training, on {}; everything else was measured on {}.",
+            data.summary.dataset, run.dataset.name
+        ));
+        data.summary.dataset.clone_from(&run.dataset.name);
+        let parts = data.summary.scores.iter_mut().chain(&mut data.summary.baselines);
+        parts.for_each(|part| part.units = None);
     }
-    data.stability = measured.stability(&shown);
     request.watch.step("single predictions");
     let chosen: Vec<(usize, Option<String>)> = match request.units.is_empty() {
         false => request.units.iter().map(|&unit| (unit, None)).collect(),
-        true => telling(run, &units)?.into_iter().map(|(unit, reason)| (unit, Some(reason.to_string()))).collect(),
+        true => {
+            let (_, units) = measured_units(&run.dataset);
+            telling(run, &units)?.into_iter().map(|(unit, reason)| (unit, Some(reason.to_string()))).collect()
+        }
     };
     for (unit, reason) in chosen {
-        data.locals.push(local(run, unit, reason, &centres)?);
+        data.locals.push(local(run, unit, reason, &model.centres)?);
     }
     if request.diagnose {
         diagnose_graph(&mut data, run, request.watch)?;
@@ -84,79 +74,8 @@ pub fn full(request: &Request<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// Units importance is measured on: those of the test, or where there are none, all.
-fn units_of(run: &TrainedRun) -> (&'static str, Vec<u32>) {
-    match run.dataset.split.test.is_empty() {
-        false => ("test", run.dataset.split.test.clone()),
-        true => ("all", (0..run.dataset.units() as u32).collect()),
-    }
-}
-
-/// Importance of every feature in every run; the first run is the one shown.
-struct Measured<'a> {
-    runs: &'a [TrainedRun],
-    /// Mean response of each feature, per run.
-    centres: Vec<Vec<f64>>,
-    importance: Vec<Importance>,
-    /// Over all outputs, runs x features.
-    overall: Vec<Vec<f64>>,
-}
-
-impl<'a> Measured<'a> {
-    fn of(request: &Request<'a>) -> Result<Self> {
-        let runs = request.runs;
-        let centres: Vec<Vec<f64>> = runs.iter().map(TrainedRun::centres).collect::<Result<_>>()?;
-        let importance: Vec<Importance> = (runs.iter().zip(&centres))
-            .map(|(run, centres)| {
-                Importance::measure(&run.model, &run.factors, &run.dataset, &units_of(run).1, centres, request.watch)
-            })
-            .collect::<Result<_>>()?;
-        let overall = runs.iter().zip(&importance).map(|(run, of_run)| of_run.overall(&run.factors)).collect();
-        Ok(Measured { runs, centres, importance, overall })
-    }
-
-    /// The features shown, with their spread over seeds where there are several.
-    fn features(&self, trained: &Trained<'_>, shown: &[usize], distributions: &[Distribution]) -> Vec<Feature> {
-        let (factors, importance) = (&self.runs[0].factors, &self.importance[0]);
-        let outputs = 0..factors.outputs();
-        let compared: Vec<Compared<'_>> =
-            (self.runs.iter().zip(&self.centres)).map(|(run, centres)| run.compared(centres)).collect();
-        let feature = |&k: &usize| {
-            let mut feature = trained.feature(k, &distributions[k]);
-            feature.importance = Some(outputs.clone().map(|o| importance.of(factors, k, o)).collect());
-            feature.signed = Some(outputs.clone().map(|o| importance.signed(factors, k, o)).collect());
-            feature.overall = Some(self.overall[0][k]);
-            if let (Some(shape), true) = (&mut feature.shape, self.runs.len() > 1) {
-                shape.bands = Some(bands(&compared, k, shape.range));
-            }
-            feature
-        };
-        shown.iter().map(feature).collect()
-    }
-
-    /// How importance agrees between seeds. Folds differ by their data: that is another question.
-    fn stability(&self, shown: &[usize]) -> Option<Stability> {
-        let seeds = self.runs.len() > 1 && self.runs.iter().all(|run| run.metadata.fold.is_none());
-        seeds.then(|| Stability {
-            seeds: self.runs.iter().map(|run| run.config.run.seed).collect(),
-            spearman: mean_spearman(&self.overall),
-            importance: self.overall.iter().map(|of_run| shown.iter().map(|&k| of_run[k]).collect()).collect(),
-        })
-    }
-}
-
-fn bands(compared: &[Compared<'_>], k: usize, range: [f64; 2]) -> Bands {
-    let (x, bands) = stability::bands(compared, k, range);
-    let band = |stability::Band { mean, low, high }| {
-        let [mean, low, high] = [mean, low, high].map(|values: Vec<f64>| values.into_iter().map(drawn).collect());
-        Band { mean, low, high }
-    };
-    Bands { x, outputs: bands.into_iter().map(band).collect() }
-}
-
-/// A number that is only drawn: six digits, so that pages stay light.
-fn drawn(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
+fn member(read: &ReadModel) -> Member<'_> {
+    Member { metadata: &read.saved.metadata, model: read.compared(), measured: read.measured.as_ref() }
 }
 
 /// The section on the graph, and what it says about hop weights.

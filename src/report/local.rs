@@ -1,10 +1,11 @@
 //! One prediction on the page: its logits split over features, over source nodes and over walk lengths.
 
 use super::data::{ByFeature, ByNode, FeaturePart, HopPart, Local, LocalOutput, NodePart};
-use crate::explain::{Case, Edit, Target, Units, ranking};
+use crate::explain::{Case, Edit, Target, ranking};
 use crate::runs::{Names, TrainedRun};
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::Result;
+use serde_json::Value;
 
 /// Features of a single prediction that are shown one by one.
 const LOCAL_FEATURES: usize = 20;
@@ -73,23 +74,22 @@ impl Prediction<'_> {
 
     /// `node`: the explained one, whose own features are shown.
     fn by_feature(&self, node: Option<usize>) -> ByFeature {
-        let (run, factors, names) = (self.run, &self.run.factors, Names::of(self.run));
+        let (factors, names) = (&self.run.factors, Names::of(self.run));
         let (outputs, state) = (factors.outputs(), self.case.state());
         let added = |k: usize, output: usize| factors.weight[k * outputs + output] * (state[k] - self.constant(k));
-        let values = |k: usize| (0..outputs).map(|output| added(k, output)).collect::<Vec<f64>>();
-        let order = by_size(factors.features(), &values);
+        let sum = |feature: usize, output: usize| factors.groups().columns(feature).map(|k| added(k, output)).sum();
+        let values = |feature: usize| (0..outputs).map(|output| sum(feature, output)).collect::<Vec<f64>>();
+        let order = by_size(factors.groups().len(), &values);
         let (first, others) = order.split_at(order.len().min(LOCAL_FEATURES));
-        let row = node.map(|node| {
-            let mut row = vec![0f32; factors.features()];
-            run.dataset.features.fill_row(node, &mut row);
-            row
-        });
-        let own = |k: usize, row: &[f32]| Units::of(run.model.scaling.as_ref(), k).own(f64::from(row[k]));
-        let part = |&k: &usize| FeaturePart {
-            index: k,
-            name: names.feature(k),
-            value: row.as_deref().map(|row| own(k, row)),
-            values: values(k),
+        let part = |&feature: &usize| {
+            let x = node.map_or(Value::Null, |node| names.value_json(node, feature));
+            FeaturePart {
+                index: factors.groups().columns(feature).start,
+                name: names.group(feature),
+                value: x.as_f64(),
+                text: x.as_str().map(String::from),
+                values: values(feature),
+            }
         };
         ByFeature {
             parts: first.iter().map(part).collect(),

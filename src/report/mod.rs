@@ -12,7 +12,7 @@ mod telling;
 
 pub use data::*;
 pub use full::{Request, full};
-pub use run::{Trained, of_run};
+pub use run::{Member, Trained, of_run};
 
 use harmonia_graph::error::{Error, Result};
 

@@ -16,8 +16,8 @@ function themeButton() {
 function start() {
   document.getElementById("top").append(
     h("div", {}, h("h1", {}, isolated(data.summary.dataset || "Report")), h("p", {}, `HARMONIA, ${data.summary.run}`)), themeButton());
-  const sections = [summarySection(), curvesSection(), reliabilitySection(), localSection(), importanceSection(), shapesSection(), hopsSection(), routingSection(), stabilitySection(), diagnosticsSection(), settingsSection()].filter(Boolean);
-  const order = ["summary", "curves", "reliability", "importance", "shapes", "hops", "routing", "local", "stability", "diagnostics", "settings"];
+  const sections = [summarySection(), curvesSection(), reliabilitySection(), detailsSection(), localSection(), importanceSection(), shapesSection(), hopsSection(), routingSection(), stabilitySection(), diagnosticsSection(), settingsSection()].filter(Boolean);
+  const order = ["summary", "curves", "reliability", "details", "importance", "shapes", "hops", "routing", "local", "stability", "diagnostics", "settings"];
   sections.sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
   document.getElementById("main").replaceChildren(...sections.map((made) => made.element));
   const links = new Map(sections.map((made) => [made.id, h("a", { href: `#${made.id}` }, made.name)]));

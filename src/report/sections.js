@@ -11,6 +11,9 @@ const regression = data.summary.regression;
 const [OUTPUT, OUTPUTS, QUANTITY] = regression ? ["target", "targets", "prediction"] : ["class", "classes", "logit"];
 const ofClass = (name) => (new RegExp(`^${OUTPUT}\\b`, "i").test(name) ? "" : `${OUTPUT} `) + isolated(shortened(name, LONG));
 const shown = (kind, value) => (kind.percent ? percent(value) : number(value, 4));
+// Simpler predictions, as the end of "test, by ...".
+const BASELINES = { majority: "the most frequent class", mean: "the mean", logistic: "logistic regression", linear: "linear regression",
+  "logistic with neighbour means": "logistic regression with neighbour means", "linear with neighbour means": "linear regression with neighbour means" };
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const classWords = (at) => ofClass(outputName(at));
 const featureWords = (feature) => isolated(shortened(featureName(feature), LONG));
@@ -91,7 +94,7 @@ function summarySection() {
     const title = kind.title === "ROC-AUC" || kind.title === "R2" ? kind.title : kind.title[0].toLowerCase() + kind.title.slice(1);
     if (typeof test[kind.name] === "number") cards.push(figure(`Test ${title}`, shown(kind, test[kind.name]), remarks[kind.name] || size));
   }
-  cards.push(figure("Graph", plural(summary.nodes, "node"), `${count(summary.directed_edges)} directed edges${summary.graphs > 1 ? `, ${count(summary.graphs)} graphs` : ""}`));
+  if (summary.nodes) cards.push(figure("Graph", plural(summary.nodes, "node"), `${count(summary.directed_edges)} directed edges${summary.graphs > 1 ? `, ${count(summary.graphs)} graphs` : ""}`));
   cards.push(figure("Features", count(summary.features), plural(summary.classes.length || data.outputs.length, OUTPUT, OUTPUTS)));
   cards.push(figure("Best epoch", count(summary.best_epoch), `of ${count(summary.epochs)}${summary.stopped_early ? ", stopped early" : ""}`));
   cards.push(figure("Training", `${number(summary.seconds)} s`, `${summary.device}, ${count(summary.parameters)} parameters`));
@@ -102,11 +105,14 @@ function summarySection() {
     h("h3", {}, "Scores of the best epoch"),
     table(regression ? "R2 is the share of the variance that is explained; errors are in the units of the target, the loss in squared standard deviations." : "Accuracy is the share classified correctly; a smaller negative log-likelihood is better.",
       ["Part", ...summary.kinds.map((kind) => kind.title)],
-      summary.scores.map((scores) => [scores.part, ...summary.kinds.map((kind) => shown(kind, scores[kind.name]))])),
+      [...summary.scores, ...(summary.baselines || []).map((scores) => ({ ...scores, part: `test, by ${BASELINES[scores.part] || scores.part}` }))]
+        .map((scores) => [scores.part, ...summary.kinds.map((kind) => shown(kind, scores[kind.name]))])),
+    (summary.baselines || []).length ? h("p", { class: "how" }, "The last rows are simpler predictions of the same test units: what the model has to beat.") : null,
     summary.notes.map((note) => h("p", { class: "note" }, note)),
     summary.recovery ? [h("h3", {}, "What was found again of the generator"), h("pre", { tabindex: 0, role: "region", "aria-label": "What was found again of the generator" }, summary.recovery)] : null,
     summary.generator_nll === null ? null : h("p", {}, `The generator's own test negative log-likelihood is ${number(summary.generator_nll, 4)}; no model can expect to beat it.`),
-    data.more ? h("p", { class: "note" }, "This page was written at the end of training. ", h("code", {}, data.more), " adds importance, single predictions and diagnostics.") : null);
+    data.more ? h("p", { class: "note" }, "This page was written at the end of training. ", h("code", {}, data.more), " adds single predictions and diagnostics.") : null,
+    data.absent ? h("p", { class: "note" }, data.absent) : null);
 }
 
 function curvesSection() {
@@ -163,6 +169,33 @@ function reliabilitySection() {
     h("div", { class: "pair" }, drawn.frame));
 }
 
+// Which classes are taken for which, and scores that say more than accuracy where classes are rare.
+function detailsSection() {
+  const { details, classes } = data.summary;
+  const parts = ["test", "validation"].filter((name) => details?.[name]);
+  if (!parts.length) return null;
+  const names = (size) => (classes.length === size ? classes : Array.from({ length: size }, (_, at) => String(at)));
+  const drawn = parts.filter((name) => details[name].confusion?.length).map((name) => figure(`confusion-${name}`, (width) => {
+    const { confusion } = details[name];
+    const called = names(confusion.length);
+    const sums = confusion.map((row) => row.reduce((sum, units) => sum + units, 0));
+    const right = confusion.reduce((sum, row, at) => sum + row[at], 0);
+    const all = sums.reduce((sum, units) => sum + units, 0);
+    return {
+      caption: [h("strong", {}, `${capital(name)} units by true class (row) and predicted class (column)`), `: shares of each row; ${count(right)} of ${count(all)} are right.`],
+      picture: heatMap({ width, columns: called.map((word) => shortened(word, 10)), columnName: "predicted", most: 1, empty: "none", label: `${capital(name)} units by true and predicted class: ${count(right)} of ${count(all)} are right.`,
+        rows: confusion.map((row, at) => ({ name: called[at], values: row.map((units) => (sums[at] ? units / sums[at] : null)) })) }),
+      table: table("Units by true class (row) and predicted class", ["True class", ...called], confusion.map((row, at) => [called[at], ...row.map(count)])),
+    };
+  }));
+  const { threshold } = details;
+  return section("details", "Which mistakes are made",
+    how("A row of the picture is a true class: a strong colour on the diagonal means that it is found, elsewhere that it is taken for another. PR-AUC is the area under precision over recall, which says more than accuracy where a class is rare; the Brier score is the mean squared distance of probabilities from what happened, and smaller is better."),
+    table("Scores of probabilities.", ["Part", "PR-AUC", "Brier score"], parts.map((name) => [name, percent(details[name].pr_auc), number(details[name].brier, 4)])),
+    threshold ? h("p", { class: "note" }, `One class is rare. Predicting ${classWords(0)} from a probability of ${percent(threshold.probability)} on, which the validation units chose, gives a macro-F1 of ${percent(threshold.test_macro_f1)} and an accuracy of ${percent(threshold.test_accuracy)} on the test units.`) : null,
+    h("div", { class: "pair" }, drawn.map((made) => made.frame)));
+}
+
 function importanceSection() {
   if (!data.importance_about || !data.features.some((feature) => feature.importance || feature.overall !== null)) return null;
   const overall = data.features.some((feature) => feature.overall !== null);
@@ -208,17 +241,39 @@ function across(shape) {
   const air = high > low ? 0.03 * (high - low) : Math.abs(low) * 0.5 || 1;
   return [low - air, high + air];
 }
+// What a number adds to an output.
+const added = (feature, x, output) => feature.weight[output] * (response(feature.shape, x) - feature.shape.centre) + (feature.shape.present?.[output] ?? 0);
+// Named values of a category, without a gap; and the gap.
+const named = (feature) => (feature.values || []).filter((value) => !value.missing);
+const gap = (feature) => (feature.values || []).find((value) => value.missing);
+const drawable = (feature) => feature.shape || named(feature).length > 0;
 // All corners of the curve of an output over the data.
 function curve(feature, output) {
   const { shape } = feature;
   const [low, high] = across(shape);
-  const effect = (x) => feature.weight[output] * (response(shape, x) - shape.centre);
+  const effect = (x) => added(feature, x, output);
   const inside = shape.knots.filter(([x]) => x > low && x < high).map(([x]) => x);
   return [low, ...inside, high].map((x) => [x, effect(x)]);
 }
 
+// A category: one bar for each of its values.
+function drawValues(feature, width) {
+  const wanted = classWords(state.output);
+  const rows = feature.values.map((value) => ({ name: value.missing ? "missing" : value.name, value: value.effects[state.output], spread: value.spread?.[state.output],
+    note: `${signed(value.effects[state.output], 4)}${value.count === null ? "" : `, ${plural(value.count, "node")}`}` }));
+  const counted = feature.values.some((value) => value.count !== null);
+  const largestRow = rows.reduce((best, row) => (Math.abs(row.value) > Math.abs(best.value) ? row : best), rows[0]);
+  return {
+    caption: [h("strong", {}, featureWords(feature)), ` (${plural(named(feature).length, "value")}): what each adds for ${wanted}, less the mean over all nodes.`],
+    legend: legend([[{ fill: "var(--for)" }, regression ? "raises the target" : `speaks for ${wanted}`], [{ fill: "var(--against)" }, regression ? "lowers it" : "speaks against"]]),
+    picture: signedBars({ width, rows, label: `What each value of ${featureName(feature)} adds to the ${QUANTITY} of ${wanted}. Largest: ${largestRow.name} ${signed(largestRow.value)}.` }),
+    table: table(`Values of ${featureName(feature)}`, ["Value", `Added to the ${QUANTITY}`, ...(counted ? ["Nodes"] : [])],
+      feature.values.map((value, at) => [rows[at].name, signed(rows[at].value, 4), ...(counted ? [value.count === null ? "–" : count(value.count)] : [])])),
+  };
+}
+
 function shapesSection() {
-  const withShape = data.features.map((feature, at) => at).filter((at) => data.features[at].shape);
+  const withShape = data.features.map((feature, at) => at).filter((at) => drawable(data.features[at]));
   if (!withShape.length) return null;
   const slider = h("input", { type: "range", min: 0, max: 1, step: 0.005, value: state.probe, id: "probe", oninput: () => choose({ probe: Number(slider.value) }) });
   const readout = h("output", { for: "probe" });
@@ -236,7 +291,7 @@ function shapesSection() {
     slider.value = state.probe;
     if (!feature.shape) { readout.textContent = ""; return; }
     const x = probed();
-    const value = feature.weight[state.output] * (response(feature.shape, x) - feature.shape.centre);
+    const value = added(feature, x, state.output);
     const words = `at ${number(x)} it adds ${signed(value)} to the ${QUANTITY} of ${classWords(state.output)}`;
     readout.textContent = words;
     slider.setAttribute("aria-valuetext", words);
@@ -244,7 +299,9 @@ function shapesSection() {
   const drawn = figure("shape", (width) => {
     const feature = data.features[state.feature];
     const name = featureWords(feature), wanted = classWords(state.output);
+    if (named(feature).length) return drawValues(feature, width);
     if (!feature.shape) return { caption: [h("strong", {}, name), " has no curve on this page."], picture: [] };
+    const missing = gap(feature)?.effects[state.output];
     const { shape } = feature;
     const main = curve(feature, state.output);
     const inside = main.slice(1, -1);
@@ -258,7 +315,7 @@ function shapesSection() {
     const x = probed();
     const picture = shapeChart({ width, lines, bands, density: shape.density, xLimits: across(shape), knots: inside.filter((_, at) => !shape.sampled && inside.length <= 60),
       label: `What ${name} adds to the ${QUANTITY} of ${wanted}, from ${number(low)} to ${number(high)}, over values from ${number(shape.range[0])} to ${number(shape.range[1])}.`,
-      xName: `value of ${featureName(feature)}`, yName: `added to the ${QUANTITY}`, probe: { x, y: feature.weight[state.output] * (response(shape, x) - shape.centre) } });
+      xName: `value of ${featureName(feature)}${shape.unit ? `, ${shape.unit}` : ""}`, yName: `added to the ${QUANTITY}`, probe: { x, y: added(feature, x, state.output) }, missing });
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
       const [from, to] = across(shape);
@@ -267,12 +324,12 @@ function shapesSection() {
     });
     const step = Math.max(1, Math.ceil(main.length / 60));
     return {
-      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for ${wanted}. ${shape.sampled ? `Drawn through ${plural(shape.knots.length, "point")} of a smooth curve.` : `${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`}`],
+      caption: [h("strong", {}, name), ` (column ${feature.index}): what it adds for ${wanted}. ${shape.sampled ? `Drawn through ${plural(shape.knots.length, "point")} of a smooth curve.` : `${plural(shape.knots.filter(([x]) => x > shape.range[0] && x < shape.range[1]).length, "corner")} within the data.`}${feature.monotone ? ` It was kept ${feature.monotone}, exactly and everywhere.` : ""}${missing === undefined ? "" : ` A missing value adds ${signed(missing)}${gap(feature).count === null ? "" : ` (${plural(gap(feature).count, "node")})`}.`}`],
       legend: legend([[{ stroke: "var(--accent)", width: 3 }, wanted], ...(others.length ? [[{ stroke: "var(--quiet)", width: 1 }, `other ${OUTPUTS}`]] : []),
-        ...(band ? [[{ stroke: "var(--second)", dash: "5 3" }, "mean over seeds"], [{ fill: "var(--accent)", opacity: 0.25 }, "spread over seeds"]] : [])]),
+        ...(band ? [[{ stroke: "var(--second)", dash: "5 3" }, "mean over seeds"], [{ fill: "var(--accent)", opacity: 0.25 }, "spread over seeds"]] : []), ...(missing === undefined ? [] : [[{ stroke: "var(--against)", dash: "2 3" }, "missing"]])]),
       picture,
       table: table(shape.sampled ? `${step > 1 ? "Some of the points" : "Points"} that the curve is drawn through.` : `${step > 1 ? "Some of the corners" : "Corners"} of the curve: straight lines join them.`, ["Value", `Added to the ${QUANTITY}`],
-        main.filter((_, at) => at % step === 0 || at === main.length - 1).map(([at, value]) => [number(at, 4), signed(value, 4)])),
+        [...main.filter((_, at) => at % step === 0 || at === main.length - 1).map(([at, value]) => [number(at, 4), signed(value, 4)]), ...(missing === undefined ? [] : [["missing", signed(missing, 4)]])]),
     };
   });
   const gallery = h("ul", { class: "gallery" });
@@ -286,19 +343,25 @@ function shapesSection() {
   });
   figures.add(() => {
     // One scale for all, so that heights can be compared.
-    const all = items.map(({ at }) => curve(data.features[at], state.output));
+    const all = items.map(({ at }) => (named(data.features[at]).length ? data.features[at].values.map((value, place) => [place, value.effects[state.output]]) : curve(data.features[at], state.output)));
     const [low, high] = limits(all.flat().map((point) => point[1]).concat([0]));
     items.forEach(({ at, holder, button }, item) => {
-      const x = linear(across(data.features[at].shape), [0, 140]), y = linear([low, high], [56, 2]);
-      holder.replaceChildren(s("svg", { viewBox: "0 0 140 58", "aria-hidden": "true" }, s("line", { class: "axis", x1: 0, x2: 140, y1: y(0), y2: y(0) }),
-        s("path", { d: path(all[item].map(([at, value]) => [x(at), y(value)])), fill: "none", style: "stroke:var(--accent)", "stroke-width": 2 })));
+      const y = linear([low, high], [56, 2]);
+      const feature = data.features[at];
+      const x = named(feature).length ? linear([-0.5, all[item].length - 0.5], [0, 140]) : linear(across(feature.shape), [0, 140]);
+      const wide = 0.7 * (140 / all[item].length);
+      const drawing = named(feature).length
+        ? all[item].map(([place, value]) => s("rect", { x: x(place) - wide / 2, y: Math.min(y(0), y(value)), width: wide, height: Math.max(1, Math.abs(y(value) - y(0))), class: value < 0 ? "against" : "for" }))
+        : s("path", { d: path(all[item].map(([at, value]) => [x(at), y(value)])), fill: "none", style: "stroke:var(--accent)", "stroke-width": 2 });
+      holder.replaceChildren(s("svg", { viewBox: "0 0 140 58", "aria-hidden": "true" }, s("line", { class: "axis", x1: 0, x2: 140, y1: y(0), y2: y(0) }), drawing));
       button.setAttribute("aria-pressed", String(at === state.feature));
     });
   });
   return section("shapes", "What each feature does",
     how(binary && !regression ? `The curve shows what a value adds to the logit: above zero it speaks for ${classWords(0)}${data.outputs[0].negative ? `, below for ${ofClass(data.outputs[0].negative)}` : ""}. ` : regression ? "The curve shows what a value adds to the prediction, in the units of the target. " : "The curve shows what a value adds to the logit of a class: above zero it speaks for the class, below against it. ",
       "The grey bars tell how often values occur: where there are none, the curve is a guess. A prediction averages the curve over the nodes that walks reach. ",
-      withShape.some((at) => data.features[at].shape.sampled) ? "Curves are drawn through points of the responses, which are smooth." : "The curve is exact, made of straight lines."),
+      withShape.some((at) => named(data.features[at]).length) ? "A category has a bar for each of its values instead. " : "",
+      withShape.some((at) => data.features[at].shape?.sampled) ? "Curves are drawn through points of the responses, which are smooth." : "The curve is exact, made of straight lines."),
     controls(featureChooser(), outputChooser()), drawn.frame,
     h("div", { class: "slider" }, h("label", { for: "probe" }, "Read the curve at a value"), slider, readout),
     items.length > 1 ? [h("h3", {}, "The first features at a glance"), how(`All on one scale, for ${binary ? `the one ${QUANTITY}` : `the chosen ${OUTPUT}`}. Choose one to see it large.`), gallery] : null);
@@ -372,7 +435,7 @@ function routingSection() {
 function partsOf(local, by, output, versus) {
   const take = (values) => (values[output] ?? 0) - (versus >= 0 ? values[versus] ?? 0 : 0);
   const spread = (list, name) => list.map((part) => ({ name: name(part), value: take(part.values) }));
-  const given = by === "feature" ? spread(local.by_feature.parts, (part) => featureName(part) + (part.value === null ? "" : ` = ${number(part.value)}`))
+  const given = by === "feature" ? spread(local.by_feature.parts, (part) => featureName(part) + (part.text ? ` = ${shortened(part.text, LONG)}` : part.value === null ? "" : ` = ${number(part.value)}`))
     : by === "node" ? spread(local.by_node.parts, nodeName)
       : spread(local.by_hop, (part) => (part.t === 0 ? "0 steps (itself)" : plural(part.t, "step")));
   const rest = by === "feature" ? local.by_feature : by === "node" ? local.by_node : { rest: [], rest_count: 0 };
@@ -420,7 +483,7 @@ function verdict(local) {
 }
 
 function localSection() {
-  if (!data.locals.length) return null;
+  if (!data.locals.length) return data.absent ? section("local", "Single predictions", h("p", { class: "note" }, data.absent)) : null;
   const several = data.outputs.length > 1;
   const kind = data.locals[0].level === "graph" ? "graph" : "node";
   state.output = several ? localOutput(data.locals[0]) : 0;
@@ -467,7 +530,7 @@ function localSection() {
 }
 
 function diagnosticsSection() {
-  if (!data.diagnostics) return null;
+  if (!data.diagnostics) return data.absent ? section("diagnostics", "How far to trust the walk lengths", h("p", { class: "note" }, data.absent)) : null;
   const { findings, decay, epsilon, horizon, bound, recommended } = data.diagnostics;
   const drawn = decay.length ? figure("decay", (width) => {
     const log = (value) => Math.log10(Math.max(value, 1e-12));

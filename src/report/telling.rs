@@ -11,11 +11,14 @@ pub(super) fn telling(run: &TrainedRun, units: &[u32]) -> Result<Vec<(usize, &'s
     // Features are as the model sees them already.
     let logits = FittedModel { scaling: None, ..run.model.clone() }.logits(&run.dataset)?;
     let outputs = run.factors.outputs();
+    let first = || units.first().map(|&unit| (unit as usize, "the first of its part")).into_iter().collect();
     if names.is_regression() {
-        return Ok(by_error(&run.dataset, units, &logits));
+        let fits = run.model.objective.fits(&run.dataset.labels) && run.dataset.labels.outputs() == outputs;
+        let chosen = if fits { by_error(&run.dataset, units, &logits) } else { Vec::new() };
+        return Ok(if chosen.is_empty() { first() } else { chosen });
     }
     if !run.dataset.labels.is_classes() {
-        return Ok(units.first().map(|&unit| (unit as usize, "the first of its part")).into_iter().collect());
+        return Ok(first());
     }
     // (how sure, unit)
     type Best = Option<(f64, usize)>;

@@ -4,18 +4,20 @@
 //!
 //! `config.toml` (effective settings), `data.json` (what data it is trained on), `metrics.jsonl` (one line per epoch; in other forms too where `run.metrics` asks for them),
 //! `best.safetensors` (parameters of the best epoch), `last.safetensors` (everything needed to go on), and written at the
-//! end: `centres.npy` (mean response of each feature; `centres.json` says of which model), `summary.json` and `report.html`.
+//! end: `centres.npy` (mean response of each feature; `centres.json` says of which model), `measured.jsonl` (where values of the data lie,
+//! how much features matter), `summary.json` and `report.html`.
 //! `last.safetensors` alone decides where a resumed run starts: it is replaced atomically, and whatever the other
 //! files say about later epochs is cut off.
 
 use super::{Fingerprint, metrics};
 use crate::architecture::Layout;
 use crate::config::{Config, MetricsFile};
+use crate::explain::Factors;
 use crate::model::{Checkpoint, FittedModel, ModelDescription};
 use crate::settings::to_toml;
 use crate::train::EpochRecord;
 use crate::train::trainer::{Progress, State};
-use harmonia_graph::dataset::{Level, Schema};
+use harmonia_graph::dataset::{Level, Schema, Structure, TableColumn};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::lock::{self, Lock};
@@ -24,9 +26,18 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Of what a model file says about itself; files of a later one are refused.
+pub(super) const MODEL_VERSION: u32 = 1;
+
 /// What `best.safetensors` says about itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModelMetadata {
+    /// Of this form; earlier versions did not say.
+    #[serde(default)]
+    pub version: u32,
+    /// SHA-256 of the parameters; earlier versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters_sha256: Option<String>,
     /// Dataset it was trained on.
     pub dataset: String,
     /// Seed of the run.
@@ -66,11 +77,37 @@ impl ModelMetadata {
         self.model.structure.as_ref().map_or(all, |structure| structure.features().min(all))
     }
 
+    /// Their names.
+    pub fn own_names(&self) -> Vec<String> {
+        match &self.model.structure {
+            Some(structure) => structure.own_names(&self.feature_names),
+            None => self.feature_names.clone(),
+        }
+    }
+
+    /// What a feature is in its table; none of a plain column of X.
+    pub fn column(&self, feature: usize) -> Option<&TableColumn> {
+        self.shown_schema().and_then(|schema| schema.columns.get(feature))
+    }
+
+    /// The columns of its table that features are shown by: of copies for every class, each is a feature for itself.
+    pub fn shown_schema(&self) -> Option<&Schema> {
+        let copies = self.model.structure.as_ref().map_or(1, Structure::copies);
+        self.schema.as_ref().filter(|_| copies == 1)
+    }
+
+    /// Name of a feature of its model: of a column of X, or of the column of a table that several of them are.
+    pub fn feature_name(&self, feature: usize, factors: &Factors) -> String {
+        let first = factors.groups().columns(feature).start;
+        let plain = || self.feature_names.get(first).cloned().unwrap_or_default();
+        self.column(feature).map_or_else(plain, |column| column.name.clone())
+    }
+
     /// The columns that it reads from a table.
     pub fn table(&self) -> Schema {
         match &self.schema {
             Some(schema) => schema.clone(),
-            None => Schema::of_numbers(&self.feature_names[..self.own_features()]),
+            None => Schema::of_numbers(&self.own_names()),
         }
     }
 }
@@ -189,7 +226,9 @@ impl RunDirectory {
     /// The disk is full or not writable.
     pub fn save_model(&self, best: &FittedModel, metadata: &ModelMetadata) -> Result<()> {
         let tensors = Checkpoint::named(&best.layout, &best.parameters, "");
-        let metadata = serde_json::to_string(metadata).map_err(|error| Error::file(&self.path, error.to_string()))?;
+        let parameters_sha256 = Some(best.parameters_sha256());
+        let metadata = ModelMetadata { version: MODEL_VERSION, parameters_sha256, ..metadata.clone() };
+        let metadata = serde_json::to_string(&metadata).map_err(|error| Error::file(&self.path, error.to_string()))?;
         Checkpoint::write(&self.path.join("best.safetensors"), tensors, Some(metadata))
     }
 

@@ -100,6 +100,8 @@ fn hashed(dataset: &Dataset) -> BTreeMap<String, String> {
         .map(|units| cast_slice(units))
         .collect();
     let order = dataset.node_order.as_ref().map_or(&[][..], |order| cast_slice(&order.original));
+    // Named only where there are any: data of earlier versions have none.
+    let of_units = dataset.weights.as_ref().map(|weights| hash(&[cast_slice(&weights.values)]));
     [
         ("edges", hash(&[cast_slice(&matrix.row_ptr), cast_slice(&matrix.col_idx), weights])),
         ("graphs", hash(&[cast_slice(&graphs)])),
@@ -108,8 +110,10 @@ fn hashed(dataset: &Dataset) -> BTreeMap<String, String> {
         ("splits", hash(&splits)),
         ("order of nodes", hash(&[order])),
     ]
+    .into_iter()
+    .chain(of_units.map(|hash| ("weights", hash)))
     .map(|(part, hash)| (part.to_string(), hash))
-    .into()
+    .collect()
 }
 
 /// Of several slices, each with its length; the same for any number of threads.

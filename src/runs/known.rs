@@ -125,6 +125,12 @@ impl KnownRun {
         spread(self.members.iter().filter_map(|member| member.summary.as_ref()?.test.get(name)))
     }
 
+    /// The same of always predicting the most frequent class, or the mean.
+    pub fn constant(&self, name: &str) -> (Option<f64>, Option<f64>) {
+        let constant = |member: &KnownMember| member.summary.as_ref()?.baselines.first()?.test.get(name);
+        spread(self.members.iter().filter_map(constant))
+    }
+
     /// The same on the validation units, of the best epoch so far.
     pub fn validation(&self, name: &str) -> (Option<f64>, Option<f64>) {
         spread(self.members.iter().filter_map(|member| member.validation()?.get(name)))

@@ -1,16 +1,19 @@
 //! What people call features, nodes, classes and outputs, and finding them by it.
 
-use super::TrainedRun;
-use crate::explain::Score;
+use super::{ModelMetadata, SavedModel, TrainedRun};
+use crate::explain::{Factors, Score};
 use crate::loss::Objective;
-use harmonia_graph::dataset::{ColumnKind, Dataset, Level};
+use harmonia_graph::dataset::{ColumnKind, Dataset, Features, Level, TableColumn};
 use harmonia_graph::error::{Error, Result, one_line, suggestion};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Names of a run's parts.
 pub struct Names<'a> {
-    run: &'a TrainedRun,
-    dataset: &'a Dataset,
+    metadata: &'a ModelMetadata,
+    factors: &'a Factors,
+    /// The data, and their features before they were rescaled; none of a model by itself, where nothing is asked about nodes.
+    data: Option<(&'a Dataset, &'a Features)>,
     features: &'a [String],
     classes: &'a [String],
     outputs: usize,
@@ -22,13 +25,26 @@ impl<'a> Names<'a> {
     pub fn of(run: &'a TrainedRun) -> Self {
         let or = |own: &'a [String], other: &'a [String]| if own.is_empty() { other } else { own };
         Names {
-            run,
-            dataset: &run.dataset,
+            data: Some((&run.dataset, &run.raw)),
             features: or(&run.metadata.feature_names, &run.dataset.feature_names),
             classes: or(&run.metadata.class_names, &run.dataset.class_names),
-            outputs: run.factors.outputs(),
-            objective: run.model.objective,
+            ..Names::new(&run.metadata, &run.factors, run.model.objective)
         }
+    }
+
+    /// Those of a model without data: it has no nodes and no units.
+    pub fn of_model(saved: &'a SavedModel) -> Self {
+        Names::new(&saved.metadata, &saved.factors, saved.model.objective)
+    }
+
+    fn new(metadata: &'a ModelMetadata, factors: &'a Factors, objective: Objective) -> Self {
+        let (features, classes) = (&metadata.feature_names[..], &metadata.class_names[..]);
+        Names { metadata, factors, data: None, features, classes, outputs: factors.outputs(), objective }
+    }
+
+    /// What a feature is in its table; none of a plain column of X.
+    pub fn column(&self, feature: usize) -> Option<&'a TableColumn> {
+        self.metadata.column(feature)
     }
 
     /// Whether the model tells two classes apart by one logit.
@@ -43,26 +59,44 @@ impl<'a> Names<'a> {
 
     /// Name of a feature: of a column of X, or of the column of a table that several of them are.
     pub fn group(&self, feature: usize) -> String {
-        let column = self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature));
-        column.map_or_else(|| self.feature(self.run.factors.groups().columns(feature).start), |c| c.name.clone())
+        let plain = || self.feature(self.factors.groups().columns(feature).start);
+        self.column(feature).map_or_else(plain, |column| column.name.clone())
+    }
+
+    /// The feature called `text`, as [`Names::group`] calls them, or with that number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find_group(&self, text: &str) -> Result<usize> {
+        let names: Vec<String> = (0..self.factors.groups().len()).map(|feature| self.group(feature)).collect();
+        find(text, &names, names.len(), "feature")
+    }
+
+    /// The same, or the feature that a column of X called `text` is of.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find_shown(&self, text: &str) -> Result<usize> {
+        let column = || self.features.iter().position(|name| name == text).map(|k| self.factors.groups().of_column(k));
+        self.find_group(text).or_else(|error| column().ok_or(error))
     }
 
     /// Value of a feature at a node, as the data have it.
     pub fn value(&self, node: usize, feature: usize) -> String {
-        let columns = self.run.factors.groups().columns(feature);
-        let mut scratch = Vec::new();
-        let x = &self.run.raw.row(node, &mut scratch)[columns];
-        match self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature)) {
-            Some(column) => column.text(x),
-            None => plain(f64::from(x[0])),
+        match self.value_json(node, feature) {
+            Value::String(text) => text,
+            number => plain(number.as_f64().unwrap_or(f64::NAN)),
         }
     }
 
-    /// The same for JSON: a number where the column holds numbers.
+    /// The same for JSON: a number, with all its digits, where the column holds numbers.
     pub fn value_json(&self, node: usize, feature: usize) -> Value {
-        let text = self.value(node, feature);
-        let column = self.run.metadata.schema.as_ref().and_then(|schema| schema.columns.get(feature));
+        let Some((_, raw)) = self.data else { return Value::Null };
+        let x = &raw.cells(node, self.factors.groups().columns(feature))[..];
+        let column = self.column(feature);
         let number = column.is_none_or(|column| column.kind == ColumnKind::Number);
+        // The shortest decimals that read back as the same number, not those of its double.
+        let text = column.map_or_else(|| x[0].to_string(), |column| column.text(x));
         match text.parse::<f64>().ok().filter(|x| number && x.is_finite()) {
             Some(x) => x.into(),
             None => text.into(),
@@ -85,23 +119,28 @@ impl<'a> Names<'a> {
         if self.is_binary() { self.class(1) } else { self.class(output) }
     }
 
+    fn dataset(&self) -> Option<&'a Dataset> {
+        self.data.map(|(dataset, _)| dataset)
+    }
+
     /// Name of a node, where nodes have names.
     pub fn node(&self, node: usize) -> Option<&'a str> {
-        self.dataset.node_names.get(node).map(String::as_str)
+        self.dataset()?.node_names.get(node).map(String::as_str)
     }
 
     /// A node for a line of text: its name, or its number.
     pub fn node_text(&self, node: usize) -> String {
         match self.node(node) {
             Some(name) => one_line(name),
-            None => self.dataset.original_id(node).to_string(),
+            None => self.dataset().map_or(node, |dataset| dataset.original_id(node)).to_string(),
         }
     }
 
     /// The true class of a unit by the names of its own dataset, or all its labels; none where it is not known.
     pub fn truth(&self, unit: usize) -> Option<String> {
-        let named = |class: usize| self.dataset.class_names.get(class).cloned().unwrap_or_else(|| self.class(class));
-        let labels = &self.dataset.labels;
+        let dataset = self.dataset()?;
+        let named = |class: usize| dataset.class_names.get(class).cloned().unwrap_or_else(|| self.class(class));
+        let labels = &dataset.labels;
         if !labels.is_labelled(unit) {
             return None;
         }
@@ -120,19 +159,11 @@ impl<'a> Names<'a> {
 
     /// Whether labels of the dataset are among what the model predicts, so that predictions can be right or wrong.
     pub fn is_comparable(&self) -> bool {
-        let own = &self.dataset.class_names;
-        let kind = self.dataset.labels.is_classes() == self.has_one_class();
+        let Some(dataset) = self.dataset() else { return false };
+        let kind = dataset.labels.is_classes() == self.has_one_class();
         kind && !self.is_regression()
-            && self.objective.fits(&self.dataset.labels)
-            && own.iter().all(|name| self.classes.contains(name))
-    }
-
-    /// The column called `text`, or with that number.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn find_feature(&self, text: &str) -> Result<usize> {
-        find(text, self.features, self.dataset.features.cols, "feature")
+            && self.objective.fits(&dataset.labels)
+            && dataset.class_names.iter().all(|name| self.classes.contains(name))
     }
 
     /// The node called `text`, or with that number in the source of the data.
@@ -140,20 +171,53 @@ impl<'a> Names<'a> {
     /// # Errors
     /// There is none.
     pub fn find_node(&self, text: &str) -> Result<usize> {
-        if let Some(node) = self.dataset.node_names.iter().position(|name| name == text) {
+        let Some(dataset) = self.dataset() else {
+            return Err(Error::Config(format!("there is no node `{}` without data", one_line(text))));
+        };
+        if let Some(node) = dataset.node_names.iter().position(|name| name == text) {
             return Ok(node);
         }
-        let nodes = self.dataset.graph.nodes();
+        let nodes = dataset.graph.nodes();
         let number = text.parse::<usize>().ok().filter(|&number| number < nodes);
-        let number = number.and_then(|number| match &self.dataset.node_order {
+        let number = number.and_then(|number| match &dataset.node_order {
             Some(order) => order.original.iter().position(|&original| original as usize == number),
             None => Some(number),
         });
         number.ok_or_else(|| {
-            let names = if self.dataset.node_names.is_empty() { "" } else { ", or their names" };
-            let hint = suggestion(text, self.dataset.node_names.iter().map(String::as_str));
+            let names = if dataset.node_names.is_empty() { "" } else { ", or their names" };
+            let hint = suggestion(text, dataset.node_names.iter().map(String::as_str));
             Error::Config(format!("there is no node `{}`{hint}; nodes are 0 to {}{names}", one_line(text), nodes - 1))
         })
+    }
+
+    /// Several nodes, as [`Names::find_node`] finds them, in the time of one look at all names.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    pub fn find_nodes(&self, texts: &[String]) -> Result<Vec<usize>> {
+        let dataset = self.dataset();
+        let named = dataset.map_or(&[][..], |dataset| &dataset.node_names);
+        // The first of several that are called the same.
+        let named: HashMap<&str, usize> =
+            named.iter().enumerate().rev().map(|(at, name)| (name.as_str(), at)).collect();
+        let order = dataset.and_then(|dataset| dataset.node_order.as_ref());
+        let places: HashMap<usize, usize> = order
+            .map(|order| order.original.iter().enumerate().map(|(at, &original)| (original as usize, at)).collect())
+            .unwrap_or_default();
+        let nodes = dataset.map_or(0, |dataset| dataset.graph.nodes());
+        let find = |text: &String| {
+            let number = || match (text.parse::<usize>().ok(), order) {
+                (Some(number), Some(_)) => places.get(&number).copied(),
+                (number, _) => number.filter(|&number| number < nodes),
+            };
+            named.get(text.as_str()).copied().or_else(number).map_or_else(|| self.find_node(text), Ok)
+        };
+        texts.iter().map(find).collect()
+    }
+
+    /// Whether a node is called `text`.
+    pub fn has_node(&self, text: &str) -> bool {
+        self.dataset().is_some_and(|dataset| dataset.node_names.iter().any(|name| name == text))
     }
 
     /// The score that `--class` and `--versus` ask for; without a class, the predicted one.
@@ -251,7 +315,8 @@ impl<'a> Names<'a> {
 
     /// "node" or "graph".
     pub fn unit(&self) -> &'static str {
-        if self.dataset.level == Level::Node { "node" } else { "graph" }
+        let level = self.dataset().map(|dataset| dataset.level).or(self.metadata.level);
+        if level == Some(Level::Graph) { "graph" } else { "node" }
     }
 }
 

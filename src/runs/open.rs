@@ -1,6 +1,7 @@
 //! A trained run, opened to be read: its model, its settings, and its data as the model sees them.
 
 use super::centres::read_centres;
+use super::directory::MODEL_VERSION;
 use super::fingerprint::Fingerprint;
 use super::matching::{Matched, are_names, match_classes, match_columns};
 use super::{ModelMetadata, RunSummary};
@@ -11,7 +12,7 @@ use crate::model::{Checkpoint, FittedModel};
 use crate::settings::Layers;
 use crate::train::EpochRecord;
 use crate::train::{RunName, prepare};
-use harmonia_graph::dataset::{Dataset, Features, Level, Normalise};
+use harmonia_graph::dataset::{Dataset, Features, Level, Normalise, Schema};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,15 @@ pub fn members(path: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// The one thing that every version says.
+#[derive(serde::Deserialize)]
+struct Version {
+    #[serde(default)]
+    version: u32,
+}
+
 /// A trained model without any data.
+#[derive(Clone)]
 pub struct SavedModel {
     /// Settings it was trained with.
     pub config: Config,
@@ -91,19 +100,55 @@ impl SavedModel {
     pub fn open(path: &Path) -> Result<SavedModel> {
         let file = path.join(MODEL);
         let metadata = Checkpoint::read(&file)?.metadata;
+        // First of all: what a later version says of a model may be anything.
+        let version: Option<Version> = metadata.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        if let Some(Version { version }) = version.filter(|found| found.version > MODEL_VERSION) {
+            return Err(Error::file(
+                &file,
+                format!(
+                    "holds a model of a later version of this program: expected format {MODEL_VERSION} or earlier, found {version}; read \
+                     it with the version that trained it, or a later one"
+                ),
+            ));
+        }
         let metadata: ModelMetadata = (metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()))
             .ok_or_else(|| {
                 Error::file(&file, "does not say what model it holds; expected best.safetensors of a run")
             })?;
         let model = FittedModel::load(&file)?;
-        let mut factors = Factors::of(&model)?;
+        if metadata.parameters_sha256.as_ref().is_some_and(|known| *known != model.parameters_sha256()) {
+            return Err(Error::file(
+                &file,
+                "is damaged: its parameters are not those that were written (by their SHA-256)",
+            ));
+        }
         if let Some(schema) = &metadata.schema {
             schema.check(metadata.own_features()).map_err(|error| Error::file(&file, error.to_string()))?;
-            factors = Factors::grouped(factors, Groups::of(schema, model.layout.architecture.features));
         }
+        let factors = grouped_factors(&model, metadata.shown_schema())?;
         let config = saved_layers(path)?.finish()?;
         Ok(SavedModel { config, metadata, model, factors })
     }
+
+    /// Mean response of each feature over the nodes of training; none where training did not leave them for this very model.
+    ///
+    /// # Errors
+    /// The file that training left is damaged.
+    pub fn centres(&self, path: &Path) -> Result<Option<Vec<f64>>> {
+        read_centres(path, self.factors.features())
+    }
+}
+
+/// A model as the sum it is, shown by the columns of its table.
+///
+/// # Errors
+/// Its parameters are not those of a model.
+pub fn grouped_factors(model: &FittedModel, schema: Option<&Schema>) -> Result<Factors> {
+    let factors = Factors::of(model)?;
+    Ok(match schema {
+        Some(schema) => factors.grouped(Groups::of(schema, model.layout.architecture.features)),
+        None => factors,
+    })
 }
 
 /// One trained model with its data.
@@ -177,8 +222,17 @@ impl TrainedRun {
     /// # Errors
     /// A file is missing or damaged, or the data lack something that the model reads.
     pub fn open_for(path: &Path, load: impl FnOnce(&ModelMetadata, &Config) -> Result<Dataset>) -> Result<TrainedRun> {
-        let SavedModel { config, metadata, model, factors } = SavedModel::open(path)?;
-        let mut dataset = load(&metadata, &config)?;
+        let saved = SavedModel::open(path)?;
+        let dataset = load(&saved.metadata, &saved.config)?;
+        TrainedRun::on(path, saved, read_summary(path)?, dataset)
+    }
+
+    /// A model with other data than those of training, which have the columns of [`ModelMetadata::table`] in its order, or named.
+    ///
+    /// # Errors
+    /// The data lack something that the model reads.
+    pub fn on(path: &Path, saved: SavedModel, summary: Option<RunSummary>, mut dataset: Dataset) -> Result<TrainedRun> {
+        let SavedModel { config, metadata, model, factors } = saved;
         let own = metadata.own_features();
         if dataset.features.cols != own {
             let found = dataset.features.cols;
@@ -191,7 +245,7 @@ impl TrainedRun {
         }
         let mut changed = None;
         let refused = |why: String| Error::Data(format!("{why}: expected the same names of columns, in any order"));
-        match match_columns(&mut dataset, &metadata.feature_names[..own]).map_err(refused)? {
+        match match_columns(&mut dataset, &metadata.own_names()).map_err(refused)? {
             Matched::Alike => {}
             Matched::Reordered => {
                 changed = Some(format!("columns of {} are taken by name: they come in another order", dataset.name));
@@ -208,7 +262,7 @@ impl TrainedRun {
         if let Some(scaling) = &model.scaling {
             dataset.features = Arc::new(scaling.apply(&dataset)?);
         }
-        let (path, summary) = (path.to_path_buf(), read_summary(path)?);
+        let path = path.to_path_buf();
         Ok(TrainedRun { path, config, metadata, model, factors, dataset, raw, summary, changed })
     }
 
@@ -217,16 +271,12 @@ impl TrainedRun {
         Compared { factors: &self.factors, scaling: self.model.scaling.as_ref(), centres }
     }
 
-    /// Every epoch that was logged; lines that a kill cut off are left out.
+    /// As [`read_history`].
     ///
     /// # Errors
     /// The log cannot be read.
     pub fn history(&self) -> Result<Vec<EpochRecord>> {
-        let path = self.path.join("metrics.jsonl");
-        if path.symlink_metadata().is_err() {
-            return Ok(Vec::new());
-        }
-        Ok(files::read_text(&path)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        read_history(&self.path)
     }
 
     /// Mean response of each feature over all nodes: what training left in the directory for this very model, or computed
@@ -242,8 +292,23 @@ impl TrainedRun {
     }
 }
 
+/// Every epoch that was logged in a run directory; lines that a kill cut off are left out.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn read_history(path: &Path) -> Result<Vec<EpochRecord>> {
+    let path = path.join("metrics.jsonl");
+    if path.symlink_metadata().is_err() {
+        return Ok(Vec::new());
+    }
+    Ok(files::read_text(&path)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
 /// The scores of a run; none where training was not finished.
-fn read_summary(path: &Path) -> Result<Option<RunSummary>> {
+///
+/// # Errors
+/// The file is damaged.
+pub fn read_summary(path: &Path) -> Result<Option<RunSummary>> {
     let file = path.join("summary.json");
     if file.symlink_metadata().is_err() {
         return Ok(None);
@@ -269,8 +334,7 @@ fn as_trained(
             .map_err(|error| Error::file(path, format!("{error}: give the data it was trained on"))),
         None => Ok(whole.clone()),
     };
-    let own = model.structure.as_ref().map_or(metadata.feature_names.len(), |structure| structure.features());
-    let names = &metadata.feature_names[..own.min(metadata.feature_names.len())];
+    let names = &metadata.own_names()[..];
     let appended = append(&whole)?;
     let differ = match Fingerprint::read(path)? {
         Some(known) => known.differences(&Fingerprint::of(&appended)),

@@ -32,6 +32,9 @@ pub struct RunSummary {
     /// Whether the model left its starting plateau: training loss below that of class frequencies, validation above
     /// chance.
     pub learned: bool,
+    /// Whether validation was still getting better when the epochs were over: more of them may help.
+    #[serde(default)]
+    pub still_learning: bool,
     /// Seconds of training, over all sittings.
     pub seconds: f64,
     /// Where it was computed.
@@ -111,15 +114,16 @@ impl TableSummary {
     }
 }
 
-/// Whether the best of so many epochs, counted from 1, is in their last tenth.
-pub fn was_still_learning(best_epoch: usize, epochs: usize) -> bool {
-    best_epoch > 0 && best_epoch + epochs / 10 >= epochs
-}
+/// A loss below this share of the constant prediction's is clearly below it.
+const CLEARLY: f64 = 0.995;
 
 impl RunSummary {
-    /// Whether the last epochs were the best: only then more of them may help.
-    pub fn still_learning(&self) -> bool {
-        was_still_learning(self.best_epoch, self.epochs) && !self.stopped_early
+    /// Whether the model that was kept predicts the validation units clearly better than always the same would. A short run may,
+    /// before its training loss has shown it.
+    pub fn beats_constant(&self) -> bool {
+        let loss = |scores: &Scores| scores.get("nll").or_else(|| scores.get("rmse"));
+        let constant = self.baselines.first().and_then(|constant| loss(&constant.validation));
+        loss(&self.validation).zip(constant).is_some_and(|(ours, constant)| ours < CLEARLY * constant)
     }
 
     /// Which run it is.

@@ -1,7 +1,10 @@
 //! Several runs: seeds and folds, one after the other or side by side, each in its own directory, interruptible and resumable.
-//! What happens within a run is in `one_run`.
+//! What happens within a run is in `one_run`. A run may be [`Kept`] in memory instead.
 
+mod kept;
 mod one_run;
+
+pub use kept::Kept;
 
 use crate::config::Config;
 use crate::device::Device;
@@ -188,7 +191,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let data = path.as_ref().map(|_| all.data.get_or_init(|| Fingerprint::of(all.dataset)));
         let place = RunPlace { path: path.as_deref(), data, device_name, abort, tables: &all.tables };
         match self.train(&run, place, &all.observer) {
-            Ok((summary, _)) => Ok(summary),
+            Ok(done) => Ok(done.summary),
             // What has to be resumed is the whole session, not the run that was under way.
             Err(Error::Interrupted { .. }) => Err(interrupted(all.root)),
             Err(error) => Err(error),
@@ -218,7 +221,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         run.tabulate(&tables, self.config.walk, &self.watch()).map_err(|error| stopped(error, path))?;
         let (device_name, abort) = (&self.device.name(), &AtomicBool::new(false));
         let place = RunPlace { path, data: None, device_name, abort, tables: &tables };
-        self.train(&run, place, &Mutex::new(observer))
+        let done = self.train(&run, place, &Mutex::new(observer))?;
+        Ok((done.summary, done.best))
     }
 }
 

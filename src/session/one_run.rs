@@ -2,24 +2,32 @@
 
 use super::{Observer, Session, interrupted, stopped};
 use crate::architecture::Layout;
+use crate::config::Config;
 use crate::device::Device;
-use crate::explain::{Factors, centre};
-use crate::loss::{DetailsOfParts, Reliabilities, Scored};
+use crate::explain::centre;
+use crate::explain::stability::Compared;
+use crate::loss::{DetailsOfParts, Reliabilities, Scored, Threshold};
 use crate::model::FittedModel;
 use crate::recovery::recover;
 use crate::report;
 use crate::runs::{
-    Fingerprint, ModelMetadata, RunDirectory, RunSummary, TableSummary, was_still_learning, write_centres,
+    Fingerprint, Measured, ModelMetadata, RunDirectory, RunSummary, SavedModel, TableSummary, grouped_factors,
+    write_centres, write_measured,
 };
 use crate::tabulate::Tables;
 use crate::train::trainer::{State, Which};
-use crate::train::{Prepared, RunName, Trainer, baselines, honesty};
+use crate::train::{EpochRecord, Prepared, RunName, Trainer, baselines, honesty};
+use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
+use harmonia_graph::watch::Watch;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+/// ROC-AUC from which on classes are told apart, though none of the rare one may be likelier than not.
+const RANKED: f64 = 0.6;
 
 /// Where a run is kept, and who may end it.
 pub(super) struct RunPlace<'a> {
@@ -35,14 +43,27 @@ pub(super) struct RunPlace<'a> {
     pub(super) tables: &'a Tables,
 }
 
+/// What came out of a run.
+pub(super) struct Finished {
+    pub(super) summary: RunSummary,
+    /// The parameters of the best epoch as training has them, without calibration.
+    pub(super) best: Vec<f32>,
+    /// The model of that epoch.
+    pub(super) model: FittedModel,
+    /// What its file says about itself.
+    pub(super) metadata: ModelMetadata,
+    /// The epochs of this sitting.
+    pub(super) history: Vec<EpochRecord>,
+}
+
 impl<D: Device<Real = f32>> Session<'_, D> {
-    /// The summary, and the parameters of the best epoch.
+    /// Everything that training leaves of a run.
     pub(super) fn train(
         &self,
         run: &Prepared,
         place: RunPlace<'_>,
         observer: &Mutex<&mut dyn Observer>,
-    ) -> Result<(RunSummary, Vec<f32>)> {
+    ) -> Result<Finished> {
         let (mut directory, restored) = match place.path {
             Some(path) => {
                 let (directory, restored) = self.open(path, run.name, &run.layout, place.data)?;
@@ -54,23 +75,28 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let mut trainer = Trainer::new(self.device, run, self.config, state)?;
         honesty::restore(&mut trainer, run, self.config, place.tables, &self.watch())
             .map_err(|error| stopped(error, place.path))?;
-        let seconds = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
+        let (seconds, history) = self.epochs(&mut trainer, run, &place, directory.as_mut(), spent, observer)?;
         // Of the best parameters alone, and not part of the state: a run that is resumed here finds the same.
         if self.config.train.calibrate {
             trainer.calibrate()?;
         }
         let summary = self.summary(&mut trainer, run, &place, seconds)?;
+        let model = trainer.model(run.scaling.clone())?;
+        let metadata = metadata(&trainer, run, &model);
         if let Some(directory) = &directory {
-            let model = trainer.model(run.scaling.clone())?;
             // Also where no epoch was left to train: the file may be that of an earlier epoch, or damaged.
-            directory.save_model(&model, &metadata(&trainer, run, &model))?;
-            self.write_results(directory, &model, run, &summary)?;
+            directory.save_model(&model, &metadata)?;
+            let factors = grouped_factors(&model, metadata.shown_schema())?;
+            let centres = centre::mean_responses(&factors, &run.dataset.features);
+            let saved =
+                SavedModel { config: self.config.clone(), metadata: metadata.clone(), model: model.clone(), factors };
+            write_results(directory, &saved, &centres, &run.dataset, &summary)?;
         }
         observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
-        Ok((summary, trainer.best()?))
+        Ok(Finished { summary, best: trainer.best()?, model, metadata, history })
     }
 
-    /// Trains to the end, with checkpoints; the seconds it took, over all sittings.
+    /// Trains to the end, with checkpoints; the seconds it took, over all sittings, and what was said of each epoch of this one.
     fn epochs(
         &self,
         trainer: &mut Trainer<'_, D>,
@@ -79,12 +105,12 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         mut directory: Option<&mut RunDirectory>,
         spent: f64,
         observer: &Mutex<&mut dyn Observer>,
-    ) -> Result<f64> {
+    ) -> Result<(f64, Vec<EpochRecord>)> {
         let tell = || observer.lock().unwrap_or_else(PoisonError::into_inner);
         tell().begin(run.name, trainer.progress().epoch, self.config.train.epochs);
         let start = Instant::now();
         let elapsed = || spent + start.elapsed().as_secs_f64();
-        let mut saved = Instant::now();
+        let (mut saved, mut history) = (Instant::now(), Vec::new());
         while !trainer.finished() {
             // Before an epoch, not after one: a run that is resumed or extended from a checkpoint between the two looks too.
             if trainer.progress().epoch > 0 {
@@ -109,8 +135,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             if stop {
                 return Err(interrupted(place.path));
             }
+            history.push(record);
         }
-        Ok(elapsed())
+        Ok((elapsed(), history))
     }
 
     /// Scores of the best epoch, and what was found again of a known generator.
@@ -125,9 +152,11 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let test = &dataset.split.test;
         let (recovery, generator_nll) = match &dataset.truth {
             Some(truth) if !test.is_empty() => {
-                let (contributions, hop_weights) = trainer.contributions(test)?;
+                // Of a model whose features do not walk there is nothing to compare with the generator's walks.
+                let read =
+                    run.layout.architecture.walks_by_feature().then(|| trainer.contributions(test)).transpose()?;
                 // A comparison that is not defined (a single test node) must not cost the user the trained model.
-                let recovery = recover(truth, test, &contributions, &hop_weights).ok();
+                let recovery = read.and_then(|(found, hop_weights)| recover(truth, test, &found, &hop_weights).ok());
                 (recovery, Some(truth.nll(&dataset.labels, test)))
             }
             _ => (None, None),
@@ -141,8 +170,10 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let details = DetailsOfParts { test: on_test.details, validation: on_valid.details, threshold };
         let baselines = baselines::of_run(run, self.config)?;
         let best_epoch = progress.stopping.best_epoch.map_or(0, |epoch| epoch + 1);
-        let learning = was_still_learning(best_epoch, progress.epoch) && !progress.stopped;
-        let warning = on_valid.only_class.map(|class| self.one_class(run, class, learning));
+        let warning = on_valid.only_class.map(|class| {
+            let ranked = details.threshold.zip(on_valid.scores.get("roc_auc"));
+            self.one_class(run, class, trainer.is_learning(), ranked)
+        });
         let table = table_summary(trainer)?;
         let off = table.as_ref().filter(|table| table.is_off()).map(TableSummary::warning);
         Ok(RunSummary {
@@ -154,6 +185,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             best_epoch,
             stopped_early: progress.stopped,
             learned: progress.stopping.learned_at.is_some(),
+            still_learning: trainer.is_learning(),
             seconds,
             device: place.device_name.to_string(),
             test: on_test.scores,
@@ -171,7 +203,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     }
 
     /// A best epoch that names one class for everything: by some metrics it may be the best all the same.
-    fn one_class(&self, run: &Prepared, class: usize, learning: bool) -> String {
+    /// `ranked`: the threshold that validation likes best and its ROC-AUC, where one of two classes is rare.
+    fn one_class(&self, run: &Prepared, class: usize, learning: bool, ranked: Option<(Threshold, f64)>) -> String {
         let dataset = &run.dataset;
         let name = match dataset.labels.is_classes() {
             true => dataset.class_names.get(class).cloned().unwrap_or_else(|| class.to_string()),
@@ -185,50 +218,29 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         if !train.calibrate && dataset.labels.outputs() == 1 {
             advice.push("train.calibrate = true moves the threshold");
         }
-        if advice.is_empty() {
-            advice.push(match learning {
-                true => "it was still getting better: train for more epochs (train.epochs)",
-                false => {
-                    "the features may not tell the classes apart; details.threshold names another class more often"
-                }
-            });
-        }
+        let ranked = ranked.filter(|(_, roc_auc)| *roc_auc >= RANKED).map(|(threshold, roc_auc)| {
+            format!(
+                "units are ranked (validation ROC-AUC {:.1} %), but the rare class is never likelier than not: predict it from a \
+                 probability of {:.3} on (details.threshold)",
+                100.0 * roc_auc,
+                threshold.probability
+            )
+        });
+        let advice = match (advice.is_empty(), learning, &ranked) {
+            (false, ..) => advice.join(", "),
+            (true, true, _) => "it was still getting better: train for more epochs (train.epochs)".into(),
+            (true, false, Some(ranked)) => ranked.clone(),
+            (true, false, None) => {
+                "the features may not tell the classes apart; details.threshold names another class more often".into()
+            }
+        };
         format!(
             "the best epoch (by train.metric = {}) predicts {name} for all {} validation units although they have other labels \
              too; {}",
             train.metric.score_name(),
             dataset.split.valid.len(),
-            advice.join(", ")
+            advice
         )
-    }
-
-    /// What is written once, at the end: means of responses, the page, and last the summary.
-    fn write_results(
-        &self,
-        directory: &RunDirectory,
-        model: &FittedModel,
-        run: &Prepared,
-        summary: &RunSummary,
-    ) -> Result<()> {
-        let factors = Factors::of(model)?;
-        let centres = centre::mean_responses(&factors, &run.dataset.features);
-        write_centres(directory.path(), &centres)?;
-        let mut data = report::of_run(&report::Trained {
-            dataset: &run.dataset,
-            config: self.config,
-            objective: model.objective,
-            summary,
-            history: &directory.history()?,
-            scaling: model.scaling.as_ref(),
-            factors: &factors,
-            centres: &centres,
-        })?;
-        data.more = Some(format!("harmonia report {}", directory.path().display()));
-        directory.write("report.html", &report::html(&data)?)?;
-        let text =
-            serde_json::to_string_pretty(summary).map_err(|error| Error::file(directory.path(), error.to_string()))?;
-        // Last, because its presence says that the run is complete.
-        directory.write("summary.json", &text)
     }
 
     /// The directory of a run, and where it was left: its state and the seconds spent on it.
@@ -240,13 +252,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         data: Option<&Fingerprint>,
     ) -> Result<(RunDirectory, Option<(State, f64)>)> {
         if !path.join("config.toml").exists() {
-            // Each directory stands for itself: its configuration names its own seed and split.
-            let mut config = self.config.clone();
-            (config.run.seed, config.run.seeds, config.run.folds) = (name.seed, 1, 0);
-            if let Some(fold) = name.fold {
-                config.data.split = format!("folds:{}/{fold}", self.config.run.folds);
-            }
-            RunDirectory::create(path, &config)?;
+            RunDirectory::create(path, &own_config(self.config, name))?;
         }
         let mut directory = RunDirectory::open(path)?;
         data.map_or(Ok(()), |data| directory.bind(data))?;
@@ -254,6 +260,38 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         directory.copy_metrics(&self.config.run.metrics)?;
         Ok((directory, restored))
     }
+}
+
+/// What is written once, at the end: means of responses, what else is measured on the data, the page, and last the summary.
+/// `dataset` has its features as the model sees them.
+pub(super) fn write_results(
+    directory: &RunDirectory,
+    saved: &SavedModel,
+    centres: &[f64],
+    dataset: &Dataset,
+    summary: &RunSummary,
+) -> Result<()> {
+    let SavedModel { config, metadata, model, factors } = saved;
+    write_centres(directory.path(), centres)?;
+    // Seconds at most: nobody has to wait for it, or to stop it.
+    let measured = Measured::at_the_end(model, factors, dataset, centres, &Watch::silent())?;
+    write_measured(directory.path(), &measured)?;
+    let mut data = report::of_run(&report::Trained {
+        config,
+        summary,
+        history: &directory.history()?,
+        members: &[report::Member {
+            metadata,
+            model: Compared { factors, scaling: model.scaling.as_ref(), centres },
+            measured: Some(&measured),
+        }],
+    })?;
+    data.more = Some(format!("harmonia report {}", directory.path().display()));
+    directory.write("report.html", &report::html(&data)?)?;
+    let text =
+        serde_json::to_string_pretty(summary).map_err(|error| Error::file(directory.path(), error.to_string()))?;
+    // Last, because its presence says that the run is complete.
+    directory.write("summary.json", &text)
 }
 
 /// What the table of a run was, and how far it was off at the end.
@@ -280,6 +318,9 @@ fn save<D: Device<Real = f32>>(directory: &RunDirectory, trainer: &Trainer<'_, D
 /// What a model file says about itself.
 fn metadata<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared, model: &FittedModel) -> ModelMetadata {
     ModelMetadata {
+        // Both are said when it is written.
+        version: 0,
+        parameters_sha256: None,
         dataset: run.dataset.name.clone(),
         seed: run.name.seed,
         fold: run.name.fold,
@@ -292,6 +333,16 @@ fn metadata<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, run: &Prepared, mod
         epoch: trainer.progress().stopping.best_epoch.map_or(0, |epoch| epoch + 1),
         model: model.description(),
     }
+}
+
+/// Each run stands for itself: its settings name its own seed and split.
+pub(super) fn own_config(whole: &Config, name: RunName) -> Config {
+    let mut config = whole.clone();
+    (config.run.seed, config.run.seeds, config.run.folds) = (name.seed, 1, 0);
+    if let Some(fold) = name.fold {
+        config.data.split = format!("folds:{}/{fold}", whole.run.folds);
+    }
+    config
 }
 
 /// The summary of a run that is complete.

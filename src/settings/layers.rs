@@ -200,7 +200,7 @@ mod tests {
             ("train.optimizer=sgd", "sgd"),
             ("model.active=9", "model.active is 9"),
             ("data.split=half", "data.split"),
-            ("data.index=7", "data.index is 7"),
+            ("data.index=-7", "-7"),
         ] {
             let mut layers = layers();
             layers.set(assignment).unwrap();

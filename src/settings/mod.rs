@@ -4,8 +4,10 @@
 mod closest;
 mod difference;
 mod layers;
+mod merged;
 pub mod own;
 pub mod presets;
 
 pub use difference::{differences, flattened};
 pub use layers::{Layers, to_toml};
+pub use merged::merged;

@@ -6,6 +6,7 @@
 use crate::config::Config;
 use harmonia_graph::dataset::{Dataset, Level, SplitRule, Values};
 use harmonia_graph::error::Result;
+use harmonia_graph::graph::Graph;
 use std::fmt::{Display, Write};
 
 /// Its name.
@@ -22,6 +23,12 @@ const MANY: usize = 50_000;
 const STEPS: usize = 16;
 /// Graphs of a step.
 const GRAPHS: usize = 64;
+
+/// Standard deviation of ln(1 + degree) from which on nodes have few neighbours or very many: where a node stands is then worth
+/// features of its own, because walks divide by degrees and no prediction knows them. (Tolokers 1.5, a graph at random 0.3.)
+const UNEVEN: f64 = 1.0;
+/// Sum of squared degrees up to which returns and triangles are counted in half a minute of processor time.
+const COUNTED: f64 = 1e10;
 
 /// What was chosen for a dataset, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,11 +52,11 @@ pub fn choose(dataset: &Dataset, config: &Config) -> Result<Choice> {
         }
         folds => dataset.units() * folds.saturating_sub(2) / folds,
     };
-    Ok(by_sizes(dataset, units))
+    Ok(by_sizes(dataset, units, !config.model.monotone.is_empty()))
 }
 
-/// Settings by kinds and sizes; `units` train.
-fn by_sizes(dataset: &Dataset, units: usize) -> Choice {
+/// Settings by kinds and sizes; `units` train, and perhaps effects are told which way to go.
+fn by_sizes(dataset: &Dataset, units: usize, monotone: bool) -> Choice {
     let features = dataset.features.cols;
     let sparse = matches!(dataset.features.values(), Values::Sparse(_));
     let (mut model, mut train, mut rest) = (String::new(), String::new(), String::new());
@@ -68,9 +75,27 @@ fn by_sizes(dataset: &Dataset, units: usize) -> Choice {
             rest += "[walk]\nself_loops = true\n";
             reasons.push("X is sparse, as of words: a low rate, half of the entries dropped, walks may stay".into());
         }
+        (Level::Node, false) if monotone => {}
         (Level::Node, false) => {
             reasons.push("hop weights are free, because neighbours may speak against a class".into());
+            let (spread, squares) = degrees(&dataset.graph);
+            if spread >= UNEVEN && dataset.truth.is_none() {
+                let (words, names) = match squares <= COUNTED {
+                    true => ("\"log-degree\", \"log-returns\", \"triangles\"", "degree, returns and triangles"),
+                    false => ("\"log-degree\"", "degree"),
+                };
+                rest += &format!("[data]\nstructure = [{words}]\n");
+                reasons.push(format!(
+                    "degrees are uneven: {names} of a node are features too (data.structure = [] for none)"
+                ));
+            }
         }
+    }
+    // Words have such hop weights in any case.
+    if monotone && !(dataset.level == Level::Node && sparse) {
+        set(&mut model, &[("hop_weights", &"\"absolute\"")]);
+        set(&mut train, &[("hop_basis", &"\"plain\"")]);
+        reasons.push("hop weights are shares, because effects are to go one way at every distance".into());
     }
     if dataset.level == Level::Node && units >= MANY {
         set(&mut train, &[("batch_size", &units.div_ceil(STEPS)), ("epochs", &60), ("patience", &15)]);
@@ -89,6 +114,14 @@ fn by_sizes(dataset: &Dataset, units: usize) -> Choice {
         }
     }
     Choice { toml, reasons }
+}
+
+/// Standard deviation of ln(1 + degree), and the sum of squared degrees.
+fn degrees(graph: &Graph) -> (f64, f64) {
+    let degrees = || graph.adjacency().row_ptr.windows(2).map(|pair| (pair[1] - pair[0]) as f64);
+    let mean = |of: &dyn Fn(f64) -> f64| degrees().map(of).sum::<f64>() / graph.nodes().max(1) as f64;
+    let centre = mean(&f64::ln_1p);
+    (mean(&|degree| (degree.ln_1p() - centre).powi(2)).sqrt(), degrees().map(|degree| degree * degree).sum())
 }
 
 fn set(section: &mut String, keys: &[(&str, &dyn Display)]) {
@@ -117,7 +150,7 @@ mod tests {
     fn config(dataset: &Dataset, units: usize) -> Config {
         let mut layers = Layers::new().unwrap();
         layers.toml(COMMON, "own").unwrap();
-        layers.toml(&by_sizes(dataset, units).toml, "chosen").unwrap();
+        layers.toml(&by_sizes(dataset, units, false).toml, "chosen").unwrap();
         layers.finish().unwrap()
     }
 
@@ -132,7 +165,7 @@ mod tests {
         assert_eq!(large.train.batch_size, 62_500);
         // As many steps as of a small one, or nearly.
         assert!(large.train.epochs * STEPS >= 900 && large.train.epochs < small.train.epochs);
-        assert_eq!(choose(&dataset, &small).unwrap(), by_sizes(&dataset, 2));
+        assert_eq!(choose(&dataset, &small).unwrap(), by_sizes(&dataset, 2, false));
     }
 
     #[test]
@@ -144,6 +177,32 @@ mod tests {
         let words = config(&nodes(Features::new(4, 640, words).unwrap().compact()), 100);
         assert_eq!((words.train.readout_rate, words.train.dropout), (1.0, 0.5));
         assert!(words.walk.self_loops);
+    }
+
+    #[test]
+    fn nodes_of_uneven_degree_have_features_of_their_place() {
+        // Hubs that everybody knows, and nodes that know hubs alone.
+        let star = |hubs: u32| {
+            let edges: Vec<(u32, u32)> = (hubs..400).flat_map(|i| (0..hubs).map(move |hub| (i, hub))).collect();
+            let graph = Graph::from_edges(400, &edges, None, Direction::Undirected).unwrap();
+            let labels = Labels::Classes { ids: (0..400).map(|unit| unit % 2).collect(), classes: 2 };
+            let split = Split { train: vec![0, 1], valid: vec![2], test: vec![3] };
+            Dataset::nodes("n", graph, Features::new(400, 1, vec![0.5; 400]).unwrap(), labels, split).unwrap()
+        };
+        let uneven = star(40);
+        let (spread, squares) = degrees(&uneven.graph);
+        // By hand: 40 of 400 have 360 neighbours, the others 40.
+        let apart = (361f64 / 41.0).ln() * (0.1f64 * 0.9).sqrt();
+        assert!((spread - apart).abs() < 1e-12 && squares == 40.0 * 360.0 * 360.0 + 360.0 * 40.0 * 40.0);
+        assert!(config(&uneven, 200).data.structure.is_empty(), "a spread of {spread}");
+        let uneven = star(1);
+        assert!(config(&uneven, 200).data.structure.is_empty());
+        let edges: Vec<(u32, u32)> = (1..100).flat_map(|i| (i + 1..100).map(move |j| (i, j))).collect();
+        let graph = Graph::from_edges(400, &edges, None, Direction::Undirected).unwrap();
+        let uneven = Dataset { graph, ..star(1) };
+        assert!(degrees(&uneven.graph).0 > UNEVEN);
+        assert_eq!(config(&uneven, 200).data.structure.len(), 3);
+        assert!(by_sizes(&uneven, 200, false).reasons.iter().any(|why| why.contains("degrees are uneven")));
     }
 
     #[test]

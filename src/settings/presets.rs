@@ -6,6 +6,7 @@
 //! for has the other of the two, or else (ogbn-arxiv, published with a high rate already) the paper's settings.
 
 use super::{Layers, own};
+use crate::architecture::Kind;
 use harmonia_graph::error::{Error, Result, suggestion};
 
 macro_rules! presets {
@@ -38,6 +39,12 @@ pub const TUNED: &[(&str, &str)] = presets!("tuned":
 
 /// (name, TOML text) of every preset that has a quick schedule: what differs from the one as published.
 pub const FAST: &[(&str, &str)] = presets!("fast": "igb-small", "ogbn-products");
+
+/// (kind of model, TOML text) of what other kinds than HARMONIA have of their own, laid over the preset of a dataset.
+pub const MODELS: &[(&str, &str)] = presets!("models": "nbm", "nam", "gp-nam", "gnan", "g-namrff", "dnn-rrwp");
+
+/// (kind of model and dataset, TOML text) where a kind was published with other settings for a dataset.
+pub const MODELS_ON: &[(&str, &str)] = presets!("models": "gnan-synthetic");
 
 /// Which settings a preset stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +134,20 @@ pub fn lay(layers: &mut Layers, name: &str, recipe: Recipe) -> Result<Recipe> {
     Ok(Recipe::Paper)
 }
 
+/// Lays what a kind of model has of its own over the preset of a dataset, if there is one; HARMONIA has the preset itself.
+///
+/// # Errors
+/// There is no such kind.
+pub fn lay_model(layers: &mut Layers, kind: &str, preset: Option<&str>) -> Result<()> {
+    let kind = Kind::named(kind)?.name();
+    let on = format!("{kind}-{}", preset.unwrap_or_default());
+    let of = MODELS.iter().filter(|(known, _)| *known == kind);
+    for (name, text) in of.chain(MODELS_ON.iter().filter(|(known, _)| **known == on)) {
+        layers.toml(text, &format!("settings of {name}"))?;
+    }
+    layers.value("model.kind", kind, "model")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +161,25 @@ mod tests {
         let mut layers = Layers::new().unwrap();
         let used = lay(&mut layers, name, recipe).unwrap();
         (layers.finish().unwrap(), used)
+    }
+
+    #[test]
+    fn every_kind_of_model_has_settings_for_every_dataset() {
+        for (name, _) in PRESETS {
+            for kind in Kind::ALL {
+                let mut layers = Layers::new().unwrap();
+                lay(&mut layers, name, Recipe::Paper).unwrap();
+                lay_model(&mut layers, kind.name(), Some(name)).unwrap();
+                let config = layers.finish().unwrap();
+                assert_eq!(config.model.kind, kind);
+                assert_eq!(config == load(name), kind == Kind::Harmonia, "{name} {}", kind.name());
+            }
+        }
+        let mut layers = Layers::new().unwrap();
+        let error = lay_model(&mut layers, "gnam", None).unwrap_err().to_string();
+        assert!(error.contains("did you mean") && error.contains("g-namrff"), "{error}");
+        lay_model(&mut layers, "gnan", Some("synthetic")).unwrap();
+        assert_eq!(layers.finish().unwrap().model.hidden, [16]);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Removal {
     pub test: Scores,
     /// Test scores of the full model.
     pub full: Scores,
+    /// Of always predicting the most frequent class, or the mean.
+    pub constant: Scores,
 }
 
 impl Removal {
@@ -105,6 +107,13 @@ pub fn remove_retrain(
     if run.factors.features() < 2 {
         return Err(Error::file(&run.path, "has a single feature; nothing would be left"));
     }
+    if run.dataset.copies() > 1 {
+        let kind = run.config.model.kind.name();
+        let what = format!(
+            "holds a model of kind {kind}, which reads a copy of every feature for each class; expected harmonia, nbm or nam"
+        );
+        return Err(Error::file(&run.path, what));
+    }
     let split = &run.dataset.split;
     let units = if split.valid.is_empty() { &split.train } else { &split.valid };
     let importance = Importance::measure(
@@ -136,6 +145,7 @@ pub fn remove_retrain(
             fold: run.metadata.fold,
             which,
             removed,
+            constant: outcome.baselines.first().map_or_else(Scores::default, |constant| constant.test.clone()),
             test: outcome.test,
             full: summary.test.clone(),
         });
@@ -144,7 +154,7 @@ pub fn remove_retrain(
 }
 
 /// A dataset without some of its columns.
-fn without(dataset: &Dataset, removed: &[usize]) -> Dataset {
+pub(super) fn without(dataset: &Dataset, removed: &[usize]) -> Dataset {
     let kept: Vec<usize> = (0..dataset.features.cols).filter(|k| removed.binary_search(k).is_err()).collect();
     Dataset {
         features: Arc::new(dataset.features.columns(&kept)),

@@ -84,10 +84,9 @@ impl Tables {
         if let Some((_, table)) = made.iter().find(|(known, _)| *known == key) {
             return Ok(Arc::clone(table));
         }
-        let worth = plan.build_bytes(DatasetSizes::of(dataset)) > WORTH_KEEPING;
         // Where nothing can be written, as beside a store that many share, a table that is there is read all the same.
         let usable = |home: &PathBuf| home.join(&key[..16]).join("table.json").exists() || is_writable(home);
-        let table = Arc::new(match home(dataset).filter(|_| worth).filter(usable) {
+        let table = Arc::new(match home(dataset).filter(|_| is_kept(dataset, plan)).filter(usable) {
             Some(home) => keep(&home, dataset, walk, plan, watch)?,
             None => Builder::new(dataset, walk, plan).table(watch)?,
         });
@@ -102,6 +101,11 @@ impl Tables {
         made.truncate(REMEMBERED - 1);
         made.insert(0, (key(dataset, walk, plan), Arc::clone(table)));
     }
+}
+
+/// Whether a table is a file that is mapped, where its directory can be written to; else it is in memory.
+pub fn is_kept(dataset: &Dataset, plan: &TablePlan) -> bool {
+    home(dataset).is_some() && plan.build_bytes(DatasetSizes::of(dataset)) > WORTH_KEEPING
 }
 
 /// Whether a directory is there, or can be made, and takes files.

@@ -35,7 +35,7 @@ pub struct Baseline {
 /// # Errors
 /// Never in practice: targets are made for the loss.
 pub fn of_run(run: &Prepared, config: &Config) -> Result<Vec<Baseline>> {
-    let Prepared { dataset, objective, .. } = run;
+    let Prepared { dataset, objective, weights, .. } = run;
     let (labels, split) = (&dataset.labels, &dataset.split);
     let scaling = TargetScaling::of(labels, &split.train);
     let constant = |units: &[u32]| objective.constant_scores(labels, &split.train, units, scaling.as_ref());
@@ -43,14 +43,20 @@ pub fn of_run(run: &Prepared, config: &Config) -> Result<Vec<Baseline>> {
     let mut all = vec![Baseline { name, test: constant(&split.test), validation: constant(&split.valid) }];
     if config.run.baselines {
         for means in [false, true] {
-            all.extend(linear(dataset, *objective, config.walk, means)?);
+            all.extend(linear(dataset, weights.as_deref(), *objective, config.walk, means)?);
         }
     }
     Ok(all)
 }
 
 /// The regression; none where it would be too large, or nothing trains.
-fn linear(dataset: &Dataset, objective: Objective, walk: Walk, means: bool) -> Result<Option<Baseline>> {
+fn linear(
+    dataset: &Dataset,
+    unit_weights: Option<&[f32]>,
+    objective: Objective,
+    walk: Walk,
+    means: bool,
+) -> Result<Option<Baseline>> {
     let (labels, split) = (&dataset.labels, &dataset.split);
     let parts = [&split.train, &split.valid, &split.test];
     let columns = dataset.features.cols * if means { 2 } else { 1 };
@@ -62,7 +68,9 @@ fn linear(dataset: &Dataset, objective: Objective, walk: Walk, means: bool) -> R
     let mut designs = parts.map(|part| design(dataset, transition.as_ref(), part, columns));
     standardise(&mut designs, columns);
     let scaling = TargetScaling::of(labels, &split.train);
-    let problem = |part: usize| Problem::new(&designs[part], columns, labels, parts[part], objective, scaling.as_ref());
+    let problem = |part: usize| {
+        Problem::new(&designs[part], columns, labels, parts[part], objective, scaling.as_ref()).weighted(unit_weights)
+    };
     let [train, valid, test] = [problem(0), problem(1), problem(2)];
     let mut weights = vec![0.0; (columns + 1) * labels.outputs()];
     let (mut best, mut lowest) = (weights.clone(), f64::INFINITY);
@@ -137,6 +145,8 @@ struct Problem<'a> {
     outputs: usize,
     units: &'a [u32],
     targets: Targets,
+    /// How much each row counts.
+    weights: Vec<f64>,
     objective: Objective,
 }
 
@@ -151,10 +161,19 @@ impl<'a> Problem<'a> {
     ) -> Problem<'a> {
         let pairs: Vec<(u32, u32)> = units.iter().enumerate().map(|(row, &unit)| (row as u32, unit)).collect();
         let targets = objective.targets(labels, units.len(), &pairs, scaling);
-        Problem { rows, columns, outputs: labels.outputs(), units, targets, objective }
+        let weights = vec![1.0; units.len()];
+        Problem { rows, columns, outputs: labels.outputs(), units, targets, weights, objective }
     }
 
-    /// The sum of losses, and their gradients by the logits.
+    /// As a run is weighted.
+    fn weighted(mut self, weights: Option<&[f32]>) -> Problem<'a> {
+        if let Some(weights) = weights {
+            self.weights = self.units.iter().map(|&unit| f64::from(weights[unit as usize])).collect();
+        }
+        self
+    }
+
+    /// The weighted sum of losses, and their gradients by the logits.
     fn losses(&self, logits: &[f64]) -> (f64, Vec<f64>) {
         let mut slopes = vec![0.0; logits.len()];
         let width = self.objective.width(self.outputs);
@@ -162,7 +181,12 @@ impl<'a> Problem<'a> {
             // Targets are made for this loss.
             let targets = <<L as Loss>::Target as Target>::of(&self.targets).unwrap_or(&[]);
             let rows = slopes.chunks_mut(self.outputs).zip(logits.chunks(self.outputs)).zip(targets.chunks(width));
-            rows.map(|((slope, row), targets)| L::row::<f64>(slope, row, targets)).sum::<f64>()
+            let each = rows.zip(&self.weights).map(|(((slope, row), targets), weight)| {
+                let loss = weight * L::row::<f64>(slope, row, targets);
+                slope.iter_mut().for_each(|slope| *slope *= weight);
+                loss
+            });
+            each.sum::<f64>()
         });
         (loss, slopes)
     }
@@ -214,7 +238,8 @@ impl Linear for Problem<'_> {
         chances.chunks_mut(self.outputs).for_each(|row| self.objective.predict(row));
         let bent = move |ahead: &[f64]| {
             let mut along = ahead.to_vec();
-            for (along, p) in along.chunks_mut(self.outputs).zip(chances.chunks(self.outputs)) {
+            let rows = along.chunks_mut(self.outputs).zip(chances.chunks(self.outputs)).zip(&self.weights);
+            for ((along, p), weight) in rows {
                 // The second derivative of the loss of a row, times where the direction points.
                 let mean: f64 = along.iter().zip(p).map(|(along, p)| along * p).sum();
                 for (along, p) in along.iter_mut().zip(p) {
@@ -223,6 +248,7 @@ impl Linear for Problem<'_> {
                         Objective::Sigmoid => *along *= p * (1.0 - p),
                         Objective::Squared => {}
                     }
+                    *along *= weight;
                 }
             }
             self.transposed(&along)

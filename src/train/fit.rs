@@ -1,6 +1,6 @@
 //! Data in, model out: training without files.
 
-use super::{Prepared, RunName, Trainer, honesty};
+use super::{Prepared, RunName, Trainer, honesty, structured};
 use crate::config::Config;
 use crate::device::{Device, Machine};
 use crate::model::FittedModel;
@@ -29,7 +29,12 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
     config.check()?;
     dataset.check()?;
     dataset.check_split(&dataset.split)?;
-    let mut run = Prepared::of(dataset.clone(), None, config, RunName { seed: config.run.seed, fold: None })?;
+    // Models with a response per class read a column per class.
+    let dataset = match config.model.kind.is_per_class() {
+        true => structured(dataset.clone(), config)?,
+        false => dataset.clone(),
+    };
+    let mut run = Prepared::of(dataset, None, config, RunName { seed: config.run.seed, fold: None })?;
     run.memory(device, config).check(device)?;
     let (tables, watch) = (Tables::default(), Watch::new(&|_| (), stop.clone()));
     run.tabulate(&tables, config.walk, &watch)?;

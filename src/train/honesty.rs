@@ -1,8 +1,8 @@
 //! Whether a table of walks says the truth, and a finer one, or more walks to correct it, where it does not.
 //!
-//! What a table says of the validation units is held against the whole graph now and then, so seldom that it costs an eighth of
-//! the time at most. Deterministic: when, and what follows, depends on sizes and numbers alone, so that a run that is
-//! resumed goes the same way.
+//! What a table says of the validation units is held against the whole graph now and then, so seldom that it costs some eighth of
+//! the time, and more often in the beginning of a long training, when responses bend most. Deterministic: when, and what follows,
+//! depends on sizes and numbers alone, so that a run that is resumed goes the same way.
 
 use super::trainer::Which;
 use super::{Prepared, Trainer};
@@ -32,7 +32,8 @@ pub fn look<D: Device<Real = f32>>(
 ) -> Result<Option<String>> {
     let Some(plan) = current(trainer, run) else { return Ok(None) };
     let epochs = trainer.progress().epoch;
-    if plan.grid.is_exact() || trainer.finished() || !epochs.is_multiple_of(interval(&plan, run, config)) {
+    let due = || is_due(epochs, config.train.epochs, interval(&plan, run, config));
+    if plan.grid.is_exact() || trainer.finished() || !due() {
         return Ok(None);
     }
     let Some(losses) = trainer.table_losses(Which::Current)?.filter(|losses| losses.gap() > MOST_OFF) else {
@@ -43,7 +44,7 @@ pub fn look<D: Device<Real = f32>>(
         losses.tabulated, plan.points, losses.exact
     );
     let Some(better) = plan.better(config, &run.dataset) else { return Ok(Some(off)) };
-    trainer.replace_table(tables.table(&run.dataset, config.walk, &better, watch)?, &better);
+    trainer.replace_table(tables.table(&run.dataset, config.walk, &better, watch)?, &better)?;
     let what = match better.walks {
         0 => format!("{} points", better.points),
         1 => "a walk of each node to correct them".into(),
@@ -67,7 +68,7 @@ pub fn restore<D: Device<Real = f32>>(
     let (points, walks) = in_use(trainer, plan);
     if points != plan.points {
         let plan = TablePlan { walks, ..plan.finer(config, &run.dataset, points) };
-        trainer.replace_table(tables.table(&run.dataset, config.walk, &plan, watch)?, &plan);
+        trainer.replace_table(tables.table(&run.dataset, config.walk, &plan, watch)?, &plan)?;
     }
     Ok(())
 }
@@ -86,8 +87,33 @@ fn in_use<D: Device<Real = f32>>(trainer: &Trainer<'_, D>, plan: &TablePlan) -> 
     (progress.table_points.unwrap_or(plan.points), progress.table_walks.unwrap_or(plan.walks))
 }
 
+/// Whether a look comes after so many epochs of all: after every interval, and before the first at its half, its quarter and so on,
+/// where the training is so long that these are of no account.
+fn is_due(epochs: usize, all: usize, interval: usize) -> bool {
+    let early = interval.ilog2() as usize;
+    let halved = || (1..=early).any(|times| interval >> times == epochs);
+    epochs.is_multiple_of(interval) || (all >= interval.saturating_mul(early) && halved())
+}
+
 /// Epochs between looks.
 fn interval(plan: &TablePlan, run: &Prepared, config: &Config) -> usize {
     let whole = Plan::cost(run.plan.space, config.engine, DatasetSizes::of(&run.dataset), &run.layout).total();
     (PATIENCE * whole / 2.0 / plan.epoch_bytes(&run.dataset).max(1.0)).ceil().clamp(1.0, 1e9) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_come_early_where_a_training_is_long() {
+        let looks = |all: usize, interval: usize| -> Vec<usize> {
+            (1..all).filter(|&epochs| is_due(epochs, all, interval)).collect()
+        };
+        assert_eq!(looks(170, 33), [1, 2, 4, 8, 16, 33, 66, 99, 132, 165]);
+        // Each of them costs as much as several epochs: a short training has none.
+        assert_eq!(looks(100, 33), [33, 66, 99]);
+        assert_eq!(looks(4, 88), [] as [usize; 0]);
+        assert_eq!(looks(4, 1), [1, 2, 3]);
+    }
 }

@@ -6,13 +6,15 @@ mod batching;
 mod fit;
 pub mod honesty;
 mod hop_basis;
+pub mod monotone;
 mod prepare;
 mod regression;
 pub mod schedule;
 pub mod stopping;
 pub mod trainer;
 mod warm_start;
+pub mod weights;
 
 pub use fit::fit;
-pub use prepare::{Prepared, RunName, prepare, structured};
+pub use prepare::{Prepared, RunName, architecture, prepare, structured};
 pub use trainer::{EpochRecord, Evaluation, Trainer};

@@ -1,18 +1,20 @@
 //! A run made ready: its data as it sees them, and everything its first step needs, computed once.
 
-use super::{hop_basis, warm_start};
-use crate::architecture::{HopWeights, Layout};
+use super::{hop_basis, monotone, warm_start, weights};
+use crate::architecture::{Architecture, HopWeights, Layout, Spread};
 use crate::config::{Config, HopBasis};
 use crate::device::Device;
 use crate::loss::Objective;
-use crate::model::MemoryPlan;
-use crate::plan::Plan;
+use crate::model::{MemoryPlan, pair_bytes};
+use crate::plan::{Plan, pairs};
 use crate::tabulate::{Builder, Tables, Tabulation};
 use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule, Structure};
-use harmonia_graph::error::Result;
-use harmonia_graph::graph::Walk;
+use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::{ShellSearch, Transition, Walk};
+use harmonia_graph::memory;
 use harmonia_graph::walk_table::WalkTable;
 use harmonia_graph::watch::Watch;
+use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,10 +42,80 @@ impl fmt::Display for RunName {
 /// # Errors
 /// There would be too many columns.
 pub fn structured(dataset: Dataset, config: &Config) -> Result<Dataset> {
-    match config.data.structure.is_empty() || dataset.structure.is_some() {
+    let copies = config.model.kind.copies(dataset.labels.outputs());
+    match (config.data.structure.is_empty() && copies == 1) || dataset.structure.is_some() {
         true => Ok(dataset),
-        false => Structure::of(&dataset, config.walk, &config.data.structure)?.append(&dataset),
+        false => {
+            Structure::of(&dataset, config.walk, &config.data.structure)?.copied(&dataset, copies).append(&dataset)
+        }
     }
+}
+
+/// The sizes of the model of a run. A reach that is left to the data is the largest distance there.
+///
+/// # Errors
+/// Finding that distance would take too long; labels that the kind of model does not fit; more pairs of nodes than there is memory for.
+pub fn architecture(dataset: &Dataset, config: &Config) -> Result<Architecture> {
+    let mut sizes = config.architecture(dataset.features.cols, dataset.labels.outputs());
+    let kind = config.model.kind;
+    if kind.is_per_class() && config.objective(&dataset.labels)?.is_regression() {
+        return Err(Error::Config(format!(
+            "model.kind = {} is for classes, and the labels of {} are numbers; harmonia, nbm and nam fit numbers",
+            kind.name(),
+            dataset.name
+        )));
+    }
+    if kind.spread() == Spread::Shells && sizes.family.reach == 0 {
+        sizes.family.reach = farthest(dataset, config.walk)?;
+    }
+    match pair_bytes(dataset, &sizes) {
+        Some(needed) => check_pairs(dataset, needed).map(|()| sizes),
+        None => Ok(sizes),
+    }
+}
+
+/// Refuses what all pairs of nodes have no room for, before any pair is looked at.
+fn check_pairs(dataset: &Dataset, needed: u128) -> Result<()> {
+    let Some(there) = memory::limit().or_else(memory::of_machine) else { return Ok(()) };
+    if needed <= there as u128 {
+        return Ok(());
+    }
+    let gibibytes = |size: f64| format!("{:.1} GiB", size / (1u64 << 30) as f64);
+    Err(Error::Device(format!(
+        "out of memory: model.kind = dnn-rrwp keeps what walks say of every pair of nodes, {} for the {} pairs of {}, and there \
+         are {}; it is for small graphs: set model.kind = harmonia, whose walks need no pairs",
+        gibibytes(needed as f64),
+        pairs(dataset),
+        dataset.name,
+        gibibytes(there as f64)
+    )))
+}
+
+/// Entries that searches for the largest distance may go over.
+const MOST_SEARCHED: u128 = 1 << 37;
+
+/// The largest distance of any two nodes of which one reads from the other.
+fn farthest(dataset: &Dataset, walk: Walk) -> Result<usize> {
+    let graphs = dataset.graph_ptr.windows(2).map(|pair| {
+        let entries = dataset.graph.adjacency().row_ptr[pair[1]] - dataset.graph.adjacency().row_ptr[pair[0]];
+        (pair[1] - pair[0]) as u128 * u128::from(entries)
+    });
+    if graphs.sum::<u128>() > MOST_SEARCHED {
+        return Err(Error::Config(format!(
+            "model.horizon is 0 (every distance counts), which takes a search over all of {} from each of its {} nodes in \
+             every step: set model.horizon = 2, or a few more",
+            dataset.name,
+            dataset.graph.nodes()
+        )));
+    }
+    let transition = Transition::new(&dataset.graph, walk);
+    let of_node = |search: &mut ShellSearch, i: u32| {
+        search.run(transition.matrix(), transition.transposed(), i, usize::MAX);
+        search.farthest()
+    };
+    let nodes = 0..dataset.graph.nodes() as u32;
+    // At least one: a model that hears no neighbour of any node has a weight for them all the same.
+    Ok(nodes.into_par_iter().map_init(ShellSearch::new, of_node).max().unwrap_or(0).max(1))
 }
 
 /// The dataset of one run: its structural features added, its split drawn, its features rescaled, and what that took.
@@ -81,6 +153,8 @@ pub struct Prepared {
     pub plan: Plan,
     /// Settled by the labels and `train.loss`.
     pub objective: Objective,
+    /// How much each unit counts while the model is fitted, where they do not count alike.
+    pub weights: Option<Arc<[f32]>>,
     /// Whether steps read a table of walks.
     pub tabulation: Tabulation,
     /// That table, once it is made.
@@ -102,17 +176,21 @@ impl Prepared {
     /// # Errors
     /// Settings that do not fit the data.
     pub fn of(dataset: Dataset, scaling: Option<Scaling>, config: &Config, name: RunName) -> Result<Prepared> {
-        let mut layout = Layout::new(config.architecture(dataset.features.cols, dataset.labels.outputs()))?;
-        if (config.train.hop_basis, config.model.hop_weights) == (HopBasis::Orthogonal, HopWeights::Free) {
+        let mut layout = Layout::new(architecture(&dataset, config)?)?;
+        let walks = layout.architecture.spread() == Spread::Walks;
+        if walks && (config.train.hop_basis, config.model.hop_weights) == (HopBasis::Orthogonal, HopWeights::Free) {
             layout.hop_basis = Some(hop_basis::orthogonal(&dataset, config.walk, config.model.hops));
         }
+        layout.output_penalty = config.train.output_penalty;
         let plan = Plan::new(config, &dataset, &layout);
         let objective = config.objective(&dataset.labels)?;
         if config.init.warm_start {
             warm_start::check(&dataset, &layout, objective)?;
         }
+        monotone::check(&dataset, scaling.as_ref(), &layout, objective, config)?;
+        let weights = weights::of_run(&dataset, &config.train, name.seed)?;
         let tabulation = Tabulation::choose(config, &dataset, &layout, plan)?;
-        Ok(Prepared { name, dataset, scaling, layout, plan, objective, tabulation, table: None })
+        Ok(Prepared { name, dataset, scaling, layout, plan, objective, weights, tabulation, table: None })
     }
 
     /// Makes the table that steps read, or finds it, where they read one.

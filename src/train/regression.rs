@@ -34,6 +34,12 @@ impl Columns {
         let mean = |sum: f64| (sum / units.len() as f64).sqrt();
         sums.into_iter().map(|sum| if sum > 0.0 { mean(sum) } else { 1.0 }).collect()
     }
+
+    /// Each column divided by its scale.
+    fn scaled(&self, scales: &[f64]) -> Columns {
+        let row = |row: &Vec<(usize, f64)>| row.iter().map(|&(column, z)| (column, z / scales[column])).collect();
+        Columns { rows: self.rows.iter().map(row).collect(), count: self.count }
+    }
 }
 
 /// Some graphs and their labels.
@@ -41,6 +47,8 @@ pub struct Rows<'a> {
     pub columns: &'a Columns,
     pub units: Vec<u32>,
     pub labels: &'a [u32],
+    /// How much each unit counts, where they do not count alike.
+    pub weights: Option<&'a [f32]>,
 }
 
 impl Rows<'_> {
@@ -64,29 +72,43 @@ impl Rows<'_> {
         sums
     }
 
+    fn weight(&self, unit: u32) -> f64 {
+        self.weights.map_or(1.0, |weights| f64::from(weights[unit as usize]))
+    }
+
     fn signs(&self) -> impl Iterator<Item = f64> + '_ {
         self.units.iter().map(|&unit| if self.labels[unit as usize] == 1 { 1.0 } else { -1.0 })
     }
 
-    /// Mean negative log-likelihood.
+    /// Mean negative log-likelihood, weighted where units are.
     pub fn loss(&self, logits: &[f64]) -> f64 {
-        let each = self.signs().zip(logits).map(|(sign, logit)| {
+        let each = self.signs().zip(&self.units).zip(logits).map(|((sign, &unit), logit)| {
             let margin = sign * logit;
             // log(1 + exp(-margin)) without overflow.
-            (-margin).max(0.0) + (-margin.abs()).exp().ln_1p()
+            self.weight(unit) * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p())
         });
         each.sum::<f64>() / self.units.len().max(1) as f64
     }
 }
 
-/// Weights of columns and, last, the intercept, with the ridge that serves best the graphs that are left out.
+/// Weights of columns and, last, the intercept, with the ridge that serves best the graphs that are left out. Columns are solved for
+/// at unit mean square: counts of carbon and of a rare atom differ by so much that conjugate gradients would not arrive otherwise.
 pub fn fit(train: &Rows<'_>) -> Vec<f64> {
     let scales = train.columns.scales(&train.units);
+    let columns = train.columns.scaled(&scales);
+    let mut weights = fit_scaled(&Rows { columns: &columns, units: train.units.clone(), ..*train });
+    weights.iter_mut().zip(&scales).for_each(|(weight, scale)| *weight /= scale);
+    weights
+}
+
+/// [`fit`] of columns of unit mean square.
+fn fit_scaled(train: &Rows<'_>) -> Vec<f64> {
+    let ones = vec![1.0; train.columns.count];
     let parts = parts(train);
     let mut each = vec![vec![0.0; train.columns.count + 1]; parts.len()];
     let (mut best, mut lowest) = (RIDGES[0], f64::INFINITY);
     for ridge in RIDGES {
-        let penalty = penalty(ridge, &scales);
+        let penalty = penalty(ridge, &ones);
         let mut loss = 0.0;
         for ((rest, left_out), weights) in parts.iter().zip(&mut each) {
             newton(weights, rest, &penalty);
@@ -98,7 +120,7 @@ pub fn fit(train: &Rows<'_>) -> Vec<f64> {
         (best, lowest) = (ridge, loss);
     }
     let mut weights = vec![0.0; train.columns.count + 1];
-    newton(&mut weights, train, &penalty(best, &scales));
+    newton(&mut weights, train, &penalty(best, &ones));
     weights
 }
 
@@ -123,6 +145,7 @@ pub fn parts<'a>(train: &Rows<'a>) -> Vec<(Rows<'a>, Rows<'a>)> {
         columns: train.columns,
         units: train.units.iter().zip(&part).filter(|(_, part)| chosen(**part)).map(|(&unit, _)| unit).collect(),
         labels: train.labels,
+        weights: train.weights,
     };
     (0..PARTS.min(train.units.len())).map(|out| (pick(&|part| part != out), pick(&|part| part == out))).collect()
 }
@@ -153,8 +176,11 @@ impl Linear for Rows<'_> {
 
     fn bend<'a>(&'a self, logits: &[f64]) -> (Vec<f64>, Bent<'a>) {
         let chance: Vec<f64> = logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect();
-        let errors: Vec<f64> = chance.iter().zip(self.signs()).map(|(p, s)| p - f64::from(s > 0.0)).collect();
-        let curvature: Vec<f64> = chance.iter().map(|p| p * (1.0 - p)).collect();
+        let mut errors: Vec<f64> = chance.iter().zip(self.signs()).map(|(p, s)| p - f64::from(s > 0.0)).collect();
+        let mut curvature: Vec<f64> = chance.iter().map(|p| p * (1.0 - p)).collect();
+        for ((error, bend), &unit) in errors.iter_mut().zip(&mut curvature).zip(&self.units) {
+            (*error, *bend) = (*error * self.weight(unit), *bend * self.weight(unit));
+        }
         let hessian = move |ahead: &[f64]| {
             let along: Vec<f64> = ahead.iter().zip(&curvature).map(|(a, c)| a * c).collect();
             self.transposed(&along)

@@ -6,6 +6,7 @@ use crate::config::{Schedule, Train};
 pub fn learning_rate(train: &Train, epoch: usize) -> f64 {
     match train.schedule {
         Schedule::Constant => train.learning_rate,
+        Schedule::Root => train.learning_rate / ((epoch + 1) as f64).sqrt(),
         Schedule::Cosine => {
             let progress = epoch as f64 / train.epochs as f64;
             let weight = 0.5 * (1.0 + (std::f64::consts::PI * progress).cos());
@@ -29,5 +30,7 @@ mod tests {
         assert!((learning_rate(&train, 10) - 0.2).abs() < 1e-12);
         train.schedule = Schedule::Constant;
         assert_eq!(learning_rate(&train, 7), 1.0);
+        train.schedule = Schedule::Root;
+        assert_eq!([0, 3, 8].map(|epoch| learning_rate(&train, epoch)), [1.0, 0.5, 1.0 / 3.0]);
     }
 }

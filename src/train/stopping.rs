@@ -4,10 +4,11 @@
 //! does not run while the model still sits on its starting plateau, where it predicts little more than the class
 //! frequencies: with small learning rates the first hundred epochs can look exactly like that. A model has left the
 //! plateau once, at the same epoch, its training loss is clearly below that of predicting class frequencies and its
-//! validation metric is clearly above chance.
+//! validation metric is clearly above chance. Where units are weighted, so are both losses: what is fitted is what chooses. Other
+//! metrics count every unit once.
 
 use crate::config::Metric;
-use crate::loss::{Chance, Objective, ScoreKind, Scores};
+use crate::loss::{Chance, Objective, ScoreKind, Scores, WEIGHTED_LOSS};
 use serde::{Deserialize, Serialize};
 
 /// Training loss must fall below this share of the loss of class frequencies.
@@ -16,6 +17,11 @@ const LEARNED_LOSS: f64 = 0.98;
 const LEARNED_SHARE: f64 = 0.05;
 /// Validation loss is noisier and saturates early: a smaller step counts.
 const LEARNED_VALIDATION_LOSS: f64 = 0.995;
+/// Share of the step from chance to "has learned" that later epochs must have brought, for more of them to be worth advising ...
+const WORTH_MORE: f64 = 0.1;
+/// ... or share of all that was gained: a model that creeps along its starting plateau gains little, but no less than before. What
+/// gains less and less has settled: a rate that has fallen to nothing makes the last of such epochs the best.
+const UNABATED: f64 = 0.1;
 
 /// The state of early stopping; part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +35,10 @@ pub struct Stopping {
     /// Epoch that patience is counted from at the earliest: where it had ended a run that was then extended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     counted_from: Option<usize>,
+    /// The best score after the first epoch, and after 2^(k-1) and 2^k epochs, the last such numbers: whether the later part of a
+    /// run, however long, was worth its time.
+    #[serde(default)]
+    marks: [Option<f64>; 3],
 }
 
 /// What an epoch means for the run.
@@ -42,7 +52,14 @@ pub struct Decision {
 
 impl Default for Stopping {
     fn default() -> Self {
-        Stopping { best_epoch: None, best_score: f64::MIN, best_loss: f64::MAX, learned_at: None, counted_from: None }
+        Stopping {
+            best_epoch: None,
+            best_score: f64::MIN,
+            best_loss: f64::MAX,
+            learned_at: None,
+            counted_from: None,
+            marks: [None; 3],
+        }
     }
 }
 
@@ -66,9 +83,25 @@ impl Stopping {
         if best {
             (self.best_epoch, self.best_score, self.best_loss) = (Some(epoch), score, loss);
         }
+        if (epoch + 1).is_power_of_two() {
+            let [first, _, last] = self.marks;
+            self.marks = [first.or(Some(self.best_score)), last, Some(self.best_score)];
+        }
         let since =
             self.learned_at.max(self.best_epoch).max(self.counted_from).map_or(0, |start| epoch - start.min(epoch));
         Decision { best, stop: patience > 0 && self.learned_at.is_some() && since >= patience }
+    }
+}
+
+impl Stopping {
+    /// Whether validation was still getting better when so many epochs were over, so that more of them may help: the best epoch is
+    /// in their last tenth, and what came after their first half (or quarter) has brought something.
+    pub fn is_learning(&self, epochs: usize, goal: &Goal) -> bool {
+        let Some(best) = self.best_epoch else { return false };
+        let since = |mark: Option<f64>| self.best_score - mark.unwrap_or(f64::NEG_INFINITY);
+        let [all, late] = [since(self.marks[0]), since(self.marks[1])];
+        let unabated = late > 0.0 && late >= UNABATED * all;
+        best + 1 + epochs / 10 >= epochs && (late >= WORTH_MORE * goal.step() || unabated)
     }
 }
 
@@ -84,19 +117,28 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// Of a run; a metric that the loss does not have means the loss itself.
-    pub fn new(objective: Objective, metric: Metric, chance: Chance) -> Goal {
-        Goal { score: objective.score_kind(metric.score_name()), loss: objective.loss_score(), chance }
+    /// Of a run; a metric that the loss does not have means the loss itself, that of weighted units where they are.
+    pub fn new(objective: Objective, metric: Metric, chance: Chance, weighted: bool) -> Goal {
+        let (score, plain) = (objective.score_kind(metric.score_name()), objective.loss_score());
+        let loss = if weighted { &WEIGHTED_LOSS } else { plain };
+        Goal { score: if score.name == plain.name { loss } else { score }, loss, chance }
     }
 
     /// `score`: as a merit, larger is better.
     fn is_learned(&self, train_loss: f64, score: f64) -> bool {
-        let chance = self.chance.valid.get(self.score.name).unwrap_or(self.score.undefined);
-        let threshold = match self.score.higher {
-            true => chance + LEARNED_SHARE * (1.0 - chance),
-            false => -LEARNED_VALIDATION_LOSS * chance,
-        };
-        train_loss < LEARNED_LOSS * self.chance.train_loss && score > threshold
+        train_loss < LEARNED_LOSS * self.chance.train_loss && score > self.score.merit(self.by_chance()) + self.step()
+    }
+
+    fn by_chance(&self) -> f64 {
+        self.chance.valid.get(self.score.name).unwrap_or(self.score.undefined)
+    }
+
+    /// From chance to what counts as learned, in the merit of the score.
+    fn step(&self) -> f64 {
+        match self.score.higher {
+            true => LEARNED_SHARE * (1.0 - self.by_chance()),
+            false => (1.0 - LEARNED_VALIDATION_LOSS) * self.by_chance(),
+        }
     }
 }
 
@@ -105,7 +147,7 @@ mod tests {
     use super::*;
 
     fn goal() -> Goal {
-        Goal::new(Objective::Softmax, Metric::Accuracy, Chance { train_loss: 1.9, valid: scores(0.3, 1.9) })
+        Goal::new(Objective::Softmax, Metric::Accuracy, Chance { train_loss: 1.9, valid: scores(0.3, 1.9) }, false)
     }
 
     fn scores(accuracy: f64, nll: f64) -> Scores {
@@ -166,6 +208,31 @@ mod tests {
     }
 
     #[test]
+    fn more_epochs_are_advised_where_late_ones_have_brought_something() {
+        let goal =
+            Goal::new(Objective::Softmax, Metric::Loss, Chance { train_loss: 1.0, valid: scores(0.5, 1.0) }, false);
+        let learning = |losses: &dyn Fn(usize) -> f64, epochs: usize| {
+            let mut stopping = Stopping::default();
+            (0..epochs).for_each(|epoch| {
+                stopping.update(epoch, 1.0, &scores(0.5, losses(epoch)), 0, &goal);
+            });
+            stopping.is_learning(epochs, &goal)
+        };
+        // On its way down, also slowly.
+        for epochs in [1, 2, 3, 10, 100, 1000] {
+            assert!(learning(&|epoch| 1.0 - 1e-3 * epoch as f64 / epochs as f64 * 2.0, epochs), "{epochs}");
+        }
+        for epochs in [20, 100, 1000] {
+            // Along the starting plateau: little is gained, but ever more.
+            assert!(learning(&|epoch| 1.0 - 1e-6 * (epoch as f64 / epochs as f64).powi(2), epochs), "{epochs}");
+            // Settled: every epoch is better than the one before, by less and less.
+            assert!(!learning(&|epoch| 1.0 - 1e-3 * (1.0 - (-20.0 * epoch as f64 / epochs as f64).exp()), epochs));
+        }
+        // The best was long ago.
+        assert!(!learning(&|epoch| (epoch as f64 - 50.0).abs(), 100));
+    }
+
+    #[test]
     fn without_validation_units_the_last_epoch_is_best() {
         let mut stopping = Stopping::default();
         for epoch in 0..5 {
@@ -176,15 +243,33 @@ mod tests {
 
     #[test]
     fn a_metric_the_loss_does_not_have_means_the_loss() {
-        let goal =
-            Goal::new(Objective::Squared, Metric::Accuracy, Chance { train_loss: 0.5, valid: Scores::default() });
+        let goal = Goal::new(
+            Objective::Squared,
+            Metric::Accuracy,
+            Chance { train_loss: 0.5, valid: Scores::default() },
+            false,
+        );
         assert_eq!(goal.score.name, "loss");
-        let goal = Goal::new(Objective::Squared, Metric::Rmse, Chance { train_loss: 0.5, valid: Scores::default() });
+        let goal =
+            Goal::new(Objective::Squared, Metric::Rmse, Chance { train_loss: 0.5, valid: Scores::default() }, false);
         assert_eq!((goal.score.name, goal.loss.name), ("rmse", "loss"));
         let mut stopping = Stopping::default();
         let scores = |rmse, loss| Scores::new([("rmse", Some(rmse)), ("loss", Some(loss))]);
         assert!(stopping.update(0, 0.4, &scores(2.0, 0.4), 5, &goal).best);
         assert!(stopping.update(1, 0.4, &scores(1.0, 0.3), 5, &goal).best);
         assert!(!stopping.update(2, 0.4, &scores(1.5, 0.2), 5, &goal).best);
+    }
+
+    #[test]
+    fn weighted_units_are_chosen_by_their_weighted_loss() {
+        let chance = Chance { train_loss: 0.7, valid: Scores::new([("nll", Some(0.7)), ("weighted_loss", Some(0.7))]) };
+        let goal = Goal::new(Objective::Sigmoid, Metric::Loss, chance.clone(), true);
+        let scores = |nll, weighted| Scores::new([("nll", Some(nll)), ("weighted_loss", Some(weighted))]);
+        let mut stopping = Stopping::default();
+        assert!(stopping.update(0, 0.6, &scores(0.4, 0.6), 5, &goal).best);
+        assert!(stopping.update(1, 0.6, &scores(0.5, 0.5), 5, &goal).best);
+        assert!(!stopping.update(2, 0.6, &scores(0.3, 0.55), 5, &goal).best);
+        // A metric of its own counts every unit once.
+        assert_eq!(Goal::new(Objective::Sigmoid, Metric::RocAuc, chance, true).score.name, "roc_auc");
     }
 }

@@ -10,7 +10,7 @@ use harmonia::dataset::{Dataset, Features, Labels};
 use harmonia::device::cpu::Cpu;
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::report;
-use harmonia::runs::{TrainedRun, members};
+use harmonia::runs::{ReadModel, TrainedRun, members};
 use harmonia::session::{Session, Silent};
 use harmonia::watch::Watch;
 
@@ -35,7 +35,10 @@ fn the_page_of_a_real_run_is_drawn() {
     Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
     browser.open(&std::fs::read_to_string(root.join("report.html")).unwrap());
     let sections = browser.list("return [...document.querySelectorAll('main > section')].map(({id}) => id)");
-    assert_eq!(sections, ["summary", "curves", "reliability", "shapes", "hops", "routing", "settings"]);
+    assert_eq!(
+        sections,
+        ["summary", "curves", "reliability", "details", "importance", "shapes", "hops", "routing", "settings"]
+    );
     assert!(browser.run("return document.body.textContent").as_str().unwrap().contains("harmonia report"));
     clean(&browser);
     // Without edges every walk stays where it is, so two nodes that differ in one feature differ by its curve alone. The
@@ -78,10 +81,17 @@ fn the_whole_page_of_real_runs_is_drawn() {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().join("run");
     Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
-    let runs: Vec<TrainedRun> =
-        members(&root).unwrap().iter().map(|path| TrainedRun::open(path, |_| Ok(dataset.clone())).unwrap()).collect();
+    let models: Vec<ReadModel> = members(&root).unwrap().iter().map(|path| ReadModel::open(path).unwrap()).collect();
+    let run = TrainedRun::open(&models[0].path, |_| Ok(dataset.clone())).unwrap();
     for units in [&[][..], &[7, 3]] {
-        let request = report::Request { runs: &runs, units, diagnose: true, watch: &Watch::silent() };
+        let request = report::Request {
+            models: &models,
+            run: Some(&run),
+            other: false,
+            units,
+            diagnose: true,
+            watch: &Watch::silent(),
+        };
         let data = report::full(&request).unwrap();
         // Every split of every logit adds up: the page says so, too.
         for local in &data.locals {
@@ -128,8 +138,16 @@ fn the_page_of_a_regression_speaks_in_the_units_of_its_targets() {
     Session { device: &Cpu::new(), config: &config, stop: &stop }.run(&dataset, Some(&root), &mut Silent).unwrap();
     browser.open(&std::fs::read_to_string(root.join("report.html")).unwrap());
     clean(&browser);
-    let runs = vec![TrainedRun::open(&root, |_| Ok(dataset.clone())).unwrap()];
-    let request = report::Request { runs: &runs, units: &[], diagnose: false, watch: &Watch::silent() };
+    let models = vec![ReadModel::open(&root).unwrap()];
+    let run = TrainedRun::open(&root, |_| Ok(dataset.clone())).unwrap();
+    let request = report::Request {
+        models: &models,
+        run: Some(&run),
+        other: false,
+        units: &[],
+        diagnose: false,
+        watch: &Watch::silent(),
+    };
     let data = report::full(&request).unwrap();
     // The first target lies around 500: so do its predictions, and the terms add up to them.
     assert!(

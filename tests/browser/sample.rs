@@ -1,7 +1,7 @@
 //! Pages with every section, and names that try to be more than names.
 
 use harmonia::dataset::Level;
-use harmonia::loss::{Bin, Objective, Reliabilities, Reliability, Scores};
+use harmonia::loss::{Bin, Details, DetailsOfParts, Objective, Reliabilities, Reliability, Scores, Threshold};
 use harmonia::report::*;
 
 /// Names that would act as markup, break layouts or turn text around if they could.
@@ -31,11 +31,13 @@ fn shape(k: usize) -> Curve {
         knots,
         left_slope: 0.5,
         right_slope: -0.25,
+        unit: None,
         range: [-2.5, 2.5],
         density: Some(Histogram { edges: vec![-2.5, -1.0, 0.0, 1.0, 2.5], counts: vec![3, 40, 20, 1] }),
         centre: 0.1,
         bands: None,
         sampled: false,
+        present: Vec::new(),
     }
 }
 
@@ -58,6 +60,22 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
     };
     let count = outputs.len();
     let per_output = |seed: usize| (0..count).map(|output| wobble(31 * seed + output)).collect::<Vec<f64>>();
+    let value = |name: String, missing: bool, effects: Vec<f64>| FeatureValue {
+        spread: effects.iter().map(|effect| [effect - 0.1, effect + 0.1]).collect(),
+        count: (!missing).then_some(17),
+        name,
+        missing,
+        effects,
+    };
+    let details = Details {
+        confusion: (0..classes.len())
+            .map(|a| (0..classes.len()).map(|b| if a == b { 30 } else { 2 + a }).collect())
+            .collect(),
+        pr_auc: Some(0.7),
+        brier: Some(0.12),
+    };
+    let threshold =
+        Threshold { probability: 0.3, validation_macro_f1: 0.7, test_macro_f1: Some(0.68), test_accuracy: Some(0.8) };
     let feature = |k: usize| Feature {
         index: k,
         name: name(k),
@@ -66,7 +84,16 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
         importance: Some(per_output(k + 3).into_iter().map(f64::abs).collect()),
         signed: Some(per_output(k + 5)),
         overall: Some(1.0 / (k + 1) as f64),
-        shape: Some(shape(k)),
+        // Every seventh a category, and the one behind it a number with gaps.
+        shape: (k % 7 != 4)
+            .then(|| Curve { present: if k % 7 == 5 { per_output(k + 9) } else { Vec::new() }, ..shape(k) }),
+        column: (k % 7 == 4).then(|| name(k + 1)),
+        monotone: (k == 0).then(|| "rising".into()),
+        values: match k % 7 {
+            4 => (0..4).map(|at| value(name(at), at == 3, per_output(k + at))).collect(),
+            5 => vec![value(name(k), true, per_output(k + 2))],
+            _ => Vec::new(),
+        },
         gates: (0..4).map(|c| (c == k % 4 || c == (k + 1) % 4).then_some(0.3 + 0.1 * c as f64)).collect(),
     };
     Data {
@@ -98,6 +125,23 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
                     ]),
                 })
                 .into(),
+            baselines: ["majority", "logistic with neighbour means"]
+                .map(|part| PartScores {
+                    part: part.into(),
+                    units: Some(9),
+                    scores: Scores::new([
+                        ("accuracy", Some(0.4)),
+                        ("roc_auc", Some(0.5)),
+                        ("nll", None),
+                        ("macro_f1", None),
+                    ]),
+                })
+                .into(),
+            details: Some(DetailsOfParts {
+                test: Some(details.clone()),
+                validation: Some(details),
+                threshold: (classes.len() == 2).then_some(threshold),
+            }),
             reliability: Some(Reliabilities { test: Some(reliability(0)), validation: Some(reliability(5)) }),
             warnings: vec![format!("Take care of {}.", name(2))],
             settings: format!("name = \"{}\"", name(1)),
@@ -159,14 +203,17 @@ pub fn everything(features: usize, classes: &[&str], name: &dyn Fn(usize) -> Str
         }),
         outputs,
         more: None,
+        absent: None,
     }
 }
 
 /// Node `id` with `nodes` nodes around it, on a tree in which each has three children.
 fn local(id: usize, nodes: usize, classes: &[&str], outputs: usize, name: &dyn Fn(usize) -> String) -> Local {
     let values = |seed: usize| (0..outputs).map(|output| wobble(17 * seed + output + id)).collect::<Vec<f64>>();
-    let parts: Vec<FeaturePart> =
-        (0..15).map(|k| FeaturePart { index: k, name: name(k), value: Some(wobble(k)), values: values(k) }).collect();
+    let mut parts: Vec<FeaturePart> = (0..15)
+        .map(|k| FeaturePart { index: k, name: name(k), value: Some(wobble(k)), text: None, values: values(k) })
+        .collect();
+    (parts[2].value, parts[2].text) = (None, Some(name(3)));
     let rest = values(99);
     let (rare, others) = (0.1 / (id + 1) as f64, (classes.len() - 1) as f64);
     let sums = (0..outputs).map(|output| parts.iter().map(|part| part.values[output]).sum::<f64>() + rest[output]);

@@ -19,7 +19,7 @@ fn typos_are_refused_with_a_suggestion() {
         (&["--set", "train.epochs=few"], &["epochs"]),
         (&["--set", "train.dropout=1"], &["train.dropout", "[0, 1)"]),
         (&["--set", "model.active=9"], &["model.active", "experts"]),
-        (&["--data-index", "5"], &["data.index", "0, 1, 2, 3 or 4"]),
+        (&["--data-index", "4294967296"], &["--data-index", "4294967296"]),
         (&["--epochs", "0"], &["train.epochs"]),
         (&["--resume", "nowhere"], &["nowhere", "not a run directory"]),
         (&["--resume", "x", "--seed", "3"], &["--resume", "--seed"]),

@@ -95,7 +95,8 @@ fn settings_that_differ_stand_side_by_side() {
     let summary: Value = serde_json::from_slice(&std::fs::read(scratch.path("b/summary.json")).unwrap()).unwrap();
     assert_eq!(json["runs"][1]["test"]["nll"]["mean"], summary["test"]["nll"]);
     let text = scratch.harmonia_ok(&["runs", "compare", "a", "b"]);
-    for part in ["train.learning_rate", "0.25", "test accuracy", "validation NLL", "finished"] {
+    assert_eq!(json["runs"][1]["constant"]["nll"]["mean"], summary["baselines"][0]["test"]["nll"]);
+    for part in ["train.learning_rate", "0.25", "test accuracy", "of a constant", "validation NLL", "finished"] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
     assert!(!text.contains("train.epochs"), "{text}");

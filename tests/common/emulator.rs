@@ -90,17 +90,19 @@ pub struct Launches {
     pub kernel: String,
     pub launches: u64,
     pub blocks: u64,
+    /// Turns that accesses to shared memory took, for each that they would take if no two lanes met in a bank; 0 without any.
+    pub turns: f64,
 }
 
 /// Of the file `PTXEMU_SUMMARY` names: lines of `K kernel launches N blocks N ...`.
 pub fn launches(summary: &str) -> Vec<Launches> {
-    let number = |words: &[&str], name: &str| -> u64 {
-        words.iter().position(|word| *word == name).map_or(0, |at| words[at + 1].parse().unwrap())
+    let number = |words: &[&str], name: &str| -> f64 {
+        words.iter().position(|word| *word == name).map_or(0.0, |at| words[at + 1].parse().unwrap())
     };
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let kernel = words[1].to_string();
-        Launches { kernel, launches: number(&words, "launches"), blocks: number(&words, "blocks") }
+        let [launches, blocks] = ["launches", "blocks"].map(|name| number(&words, name) as u64);
+        Launches { kernel: words[1].to_string(), launches, blocks, turns: number(&words, "sh.wave/ideal") }
     };
     summary.lines().filter(|text| text.starts_with("K ")).map(line).collect()
 }

@@ -7,9 +7,11 @@
 
 pub mod differences;
 pub mod emulator;
+pub mod forward;
 pub mod host_library;
 pub mod oracle;
 pub mod parity;
+pub mod penalties;
 pub mod problems;
 pub mod recorded;
 pub mod selections;
@@ -70,7 +72,7 @@ pub struct Outcome<T> {
 pub fn batch_of(dataset: &Dataset, walk: Walk, layout: &Layout, plan: Plan, units: &[u32], some: bool) -> Batch {
     let features = if plan.sparse { Arc::new(as_sparse(&dataset.features)) } else { Arc::clone(&dataset.features) };
     let dataset = Dataset { features, ..dataset.clone() };
-    let batches = Batches::planned(&dataset, walk, plan, layout.architecture.hops);
+    let batches = Batches::planned(&dataset, walk, plan, layout.architecture.walk_lengths());
     if some { batches.holding(units) } else { batches.whole(units) }
 }
 

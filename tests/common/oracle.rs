@@ -25,7 +25,7 @@ pub struct Oracle {
     pub state: Matrix,
     /// Nodes or graphs x L.
     pub logits: Matrix,
-    /// Mean over the training units.
+    /// Mean over the training units, each as often as it counts.
     pub loss: f64,
 }
 
@@ -194,8 +194,10 @@ impl Oracle {
         let logits: Matrix = (0..units).map(|u| (0..outputs).map(|class| logit(u, class)).collect()).collect();
 
         let targets = &dataset.split.train;
-        let losses =
-            targets.iter().map(|&u| loss_of(problem.objective(), &dataset.labels, u as usize, &logits[u as usize]));
+        let weight = |u: u32| problem.unit_weights.as_ref().map_or(1.0, |weights| f64::from(weights[u as usize]));
+        let losses = targets
+            .iter()
+            .map(|&u| weight(u) * loss_of(problem.objective(), &dataset.labels, u as usize, &logits[u as usize]));
         let loss = losses.sum::<f64>() / targets.len() as f64;
         Oracle { hop_weights, responses, state, logits, loss }
     }

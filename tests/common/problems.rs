@@ -45,6 +45,8 @@ pub struct Recipe {
     pub walk: Walk,
     pub level: Level,
     pub task: Task,
+    /// Whether units do not count alike.
+    pub unit_weights: bool,
     /// Another loss than the labels suggest.
     pub loss: Option<Objective>,
     pub values: Values,
@@ -76,6 +78,7 @@ impl Default for Recipe {
             walk: Walk::default(),
             level: Level::Node,
             task: Task::Classes(3),
+            unit_weights: false,
             loss: None,
             values: Values::Continuous,
             features: 3,
@@ -99,6 +102,8 @@ pub struct Problem {
     pub dataset: Dataset,
     pub edges: Vec<(u32, u32)>,
     pub weights: Option<Vec<f32>>,
+    /// How much each unit counts.
+    pub unit_weights: Option<Vec<f32>>,
     pub layout: Layout,
     pub parameters: Vec<f64>,
     /// eps, d x C.
@@ -198,6 +203,7 @@ impl Recipe {
             embedding: self.embedding,
             hops: self.hops,
             hop_weights: self.hop_weights,
+            family: Default::default(),
         };
         let mut layout = Layout::new(architecture).unwrap();
         let parameters = random_parameters(&mut rng, &layout);
@@ -207,7 +213,11 @@ impl Recipe {
         let noise = Stream::new(self.seed, Purpose::Noise, 0);
         let noise = (0..self.features * self.experts).map(|at| noise.normal(at as u64)).collect();
         let dataset = self.dataset(&edges, weights.as_deref(), graph_ptr, values, labels, train);
-        Problem { recipe: self.clone(), dataset, edges, weights, layout, parameters, noise }
+        let unit_weights = self.unit_weights.then(|| {
+            let mut rng = Stream::new(self.seed, Purpose::SyntheticGraph, 2).rng();
+            (0..units).map(|_| (0.2 + 2.0 * rng.uniform()) as f32).collect()
+        });
+        Problem { recipe: self.clone(), dataset, edges, weights, unit_weights, layout, parameters, noise }
     }
 
     fn dataset(
@@ -240,7 +250,12 @@ impl Problem {
             super::batch_of(&self.dataset, self.recipe.walk, &self.layout, plan, &self.dataset.split.train, false);
         let objective = self.objective();
         let targets = objective.targets(&self.dataset.labels, batch.rows(), &batch.units, None);
-        Batch { objective, targets, ..batch }
+        let weights = self.unit_weights.as_ref().map(|weights| {
+            let mut rows = vec![1.0; batch.rows()];
+            batch.units.iter().for_each(|&(row, unit)| rows[row as usize] = weights[unit as usize]);
+            rows
+        });
+        Batch { objective, targets, weights, ..batch }
     }
 
     /// The loss.
@@ -255,6 +270,7 @@ impl Problem {
             dataset,
             edges: self.edges.clone(),
             weights: self.weights.clone(),
+            unit_weights: self.unit_weights.clone(),
             layout: self.layout.clone(),
             parameters: self.parameters.clone(),
             noise: self.noise.clone(),
@@ -282,7 +298,8 @@ impl Problem {
         let targets = &self.dataset.split.train;
         let train = copy_numbers().flat_map(|copy| targets.iter().map(move |unit| unit + copy * units)).collect();
         let values = self.dataset.features.dense().repeat(count);
-        self.with_data(edges, weights, graph_ptr, values, labels, train)
+        let copied = self.with_data(edges, weights, graph_ptr, values, labels, train);
+        Problem { unit_weights: self.unit_weights.as_ref().map(|weights| weights.repeat(count)), ..copied }
     }
 
     fn with_data(

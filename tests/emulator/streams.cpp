@@ -1,11 +1,14 @@
 // A second stream for the emulator, which has one queue for all: put before its libcuda.so, it answers for the calls below.
 //
-// The first stream made is the work; every other one transfers. A transfer happens twice, as early and as late as the order
-// allows: at once, when nobody waits for anything, and again when the work waits for it. So the result is wrong
-//   - where work that still reads a place is not waited for   (the early transfer overwrites it),
-//   - where work does not wait for what it reads              (it runs before the late one),
-//   - where the host fills a page-locked buffer too soon      (the late one finds other bytes).
+// The first stream made is the work; every other one transfers. A transfer begins as early as the order allows, at once, and ends as
+// late: what it goes to holds nonsense from its call on, and what it brings is read when somebody waits for it. So the result is
+// wrong
+//   - where work that still reads a place is not waited for   (nonsense overwrites it),
+//   - where work does not wait for what it reads              (it finds nonsense),
+//   - where the host fills a page-locked buffer too soon      (other bytes are brought).
 // STREAMS_LOG=FILE: `launch`, `copy BYTES`, `arrive`, `leave`, `host-wait`, in the order of the calls.
+// STREAMS_FORGET=WHAT plants a bug, as if the calls were missing: `arrive`, the work's wait for a transfer; `leave`, a transfer's
+// wait for the work; `record`, what it waits for; `buffer`, the host's wait for a page-locked buffer.
 
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #define API extern "C" __attribute__((visibility("default")))
@@ -27,13 +31,26 @@ void* emulator() {
 }
 struct Transfer {
     uint64_t to;
-    const void* from;
+    const char* from;
     size_t bytes;
-    void* event; // a record of this event, where it is not null
+    void* event;             // a record of this event, where it is not null
+    std::vector<char> taken; // what was read, once somebody waited for it
 };
 std::recursive_mutex lock;
 void* work = nullptr;
 std::map<void*, std::vector<Transfer>> pending; // of each stream of transfers
+std::map<void*, uint64_t> waited;               // of each: up to when it has waited for work
+std::map<void*, uint64_t> recorded;             // when an event was recorded behind work
+std::map<uint64_t, uint64_t> used;              // since when work may use what was brought to an address
+std::map<uint64_t, size_t> written;             // bytes that were ever brought to an address
+std::set<void*> of_transfers;                   // events behind transfers
+std::set<void*> of_work;                        // events that transfers wait for
+uint64_t now = 1;
+
+bool forgets(const char* what) {
+    static const char* forgotten = getenv("STREAMS_FORGET");
+    return forgotten && !strcmp(forgotten, what);
+}
 
 void say(const char* what, size_t bytes = 0) {
     static FILE* log = getenv("STREAMS_LOG") ? fopen(getenv("STREAMS_LOG"), "a") : nullptr;
@@ -42,29 +59,43 @@ void say(const char* what, size_t bytes = 0) {
         fflush(log);
     }
 }
+
+// Transfers before the last record of an event, or all of them; none where it is not among them.
+size_t until(const std::vector<Transfer>& transfers, void* event) {
+    size_t end = transfers.size();
+    while (event && end > 0 && transfers[end - 1].event != event) --end;
+    return end;
+}
+
+// Reads what transfers bring; whether any was left to read.
+bool take(std::vector<Transfer>& transfers, size_t end) {
+    bool any = false;
+    for (size_t at = 0; at < end; ++at) {
+        Transfer& transfer = transfers[at];
+        if (!transfer.event && transfer.taken.empty()) {
+            transfer.taken.assign(transfer.from, transfer.from + transfer.bytes);
+            any = true;
+        }
+    }
+    return any;
+}
 } // namespace
 
 API int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream);
+API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream);
 
 namespace {
-// Hands transfers over to the queue: up to the last record of an event, or all.
-bool flush(std::vector<Transfer>& transfers, void* event) {
-    size_t end = transfers.size();
-    if (event) {
-        while (end > 0 && transfers[end - 1].event != event) --end;
-        if (end == 0) return false;
-    }
+// Transfers end: work that is still to run finds what they brought.
+void finish(std::vector<Transfer>& transfers, void* event) {
+    const size_t end = until(transfers, event);
+    take(transfers, end);
     for (size_t at = 0; at < end; ++at) {
         const Transfer& transfer = transfers[at];
-        if (!transfer.event) REAL(cuMemcpyHtoDAsync_v2)(transfer.to, transfer.from, transfer.bytes, work);
+        if (transfer.event) continue;
+        used[transfer.to] = now;
+        memcpy(reinterpret_cast<void*>(transfer.to), transfer.taken.data(), transfer.bytes);
     }
     transfers.erase(transfers.begin(), transfers.begin() + end);
-    return true;
-}
-bool flush_event(void* event) {
-    for (auto& [stream, transfers] : pending)
-        if (flush(transfers, event)) return true;
-    return false;
 }
 } // namespace
 
@@ -80,38 +111,59 @@ API int cuStreamDestroy_v2(void* stream) {
     std::lock_guard guard(lock);
     if (stream == work) work = nullptr;
     pending.erase(stream);
+    waited.erase(stream);
+    // Other memory may have its addresses.
+    used.clear(), written.clear();
     return REAL(cuStreamDestroy_v2)(stream);
 }
 
 API int cuStreamSynchronize(void* stream) {
     std::lock_guard guard(lock);
-    if (pending.count(stream)) flush(pending[stream], nullptr);
+    if (pending.count(stream)) finish(pending[stream], nullptr);
     return REAL(cuStreamSynchronize)(stream);
+}
+
+API int cuEventDestroy_v2(void* event) {
+    std::lock_guard guard(lock);
+    recorded.erase(event), of_transfers.erase(event), of_work.erase(event);
+    return REAL(cuEventDestroy_v2)(event);
 }
 
 API int cuEventRecord(void* event, void* stream) {
     std::lock_guard guard(lock);
     if (pending.count(stream)) {
-        pending[stream].push_back({0, nullptr, 0, event});
+        of_transfers.insert(event);
+        pending[stream].push_back({0, nullptr, 0, event, {}});
+    } else if (!(forgets("record") && of_work.count(event))) {
+        recorded[event] = ++now;
     }
     return REAL(cuEventRecord)(event, stream);
 }
 
 API int cuEventSynchronize(void* event) {
     std::lock_guard guard(lock);
-    if (flush_event(event)) say("host-wait");
-    return REAL(cuEventSynchronize)(event);
+    if (of_transfers.count(event)) {
+        if (forgets("buffer")) return 0;
+        for (auto& [stream, transfers] : pending)
+            if (take(transfers, until(transfers, event))) say("host-wait");
+        return 0;
+    }
+    // One never recorded counts as passed.
+    return recorded.count(event) ? REAL(cuEventSynchronize)(event) : 0;
 }
 
 API int cuStreamWaitEvent(void* stream, void* event, unsigned) {
     std::lock_guard guard(lock);
     if (pending.count(stream)) {
         say("leave");
-        // What was asked for before the event is done; what comes behind it may come at once.
-        return REAL(cuStreamSynchronize)(work);
+        of_work.insert(event);
+        if (!forgets("leave") && recorded.count(event)) waited[stream] = recorded[event];
+        return 0;
     }
     say("arrive");
-    flush_event(event);
+    if (forgets("arrive")) return 0;
+    ++now;
+    for (auto& [transferring, transfers] : pending) finish(transfers, event);
     return 0;
 }
 
@@ -119,8 +171,16 @@ API int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* 
     std::lock_guard guard(lock);
     if (!pending.count(stream)) return REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream);
     say("copy", bytes);
-    memcpy(reinterpret_cast<void*>(to), from, bytes);
-    pending[stream].push_back({to, from, bytes, nullptr});
+    // Work that was asked for before what the stream has waited for is done.
+    if (waited[stream] > used[to]) REAL(cuStreamSynchronize)(work);
+    if (written[to] < bytes) {
+        // The emulator has to know that there is something.
+        written[to] = bytes;
+        REAL(cuMemsetD8Async)(to, 0xff, bytes, work);
+        REAL(cuStreamSynchronize)(work);
+    }
+    memset(reinterpret_cast<void*>(to), 0xff, bytes);
+    pending[stream].push_back({to, static_cast<const char*>(from), bytes, nullptr, {}});
     return 0;
 }
 

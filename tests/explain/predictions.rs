@@ -2,8 +2,8 @@
 
 use super::common::problems::{Recipe, Task};
 use super::{COMPLETENESS, F64, all_keys, dense_terms, drawn, large, recipes, target};
-use harmonia::dataset::{Dataset, Features, Level};
-use harmonia::explain::{Case, Edit, Factors, Score, Target, Term, centre};
+use harmonia::dataset::{Dataset, Features, Level, Schema, TableColumn};
+use harmonia::explain::{By, Case, Edit, Factors, Groups, Score, Target, Term, centre, explain_nodes};
 use harmonia::graph::{Direction, Graph, Transition};
 use harmonia::model::FittedModel;
 use std::collections::HashMap;
@@ -73,6 +73,55 @@ fn contributions_are_those_of_the_formula_and_add_up_to_the_logit() {
             }
         }
     }
+}
+
+#[test]
+fn many_predictions_at_once_are_those_of_one_by_one() {
+    for recipe in recipes().into_iter().filter(|recipe| recipe.level == Level::Node) {
+        let (problem, model) = drawn(recipe);
+        let schema =
+            Schema { columns: vec![TableColumn::number("a"), TableColumn { gaps: true, ..TableColumn::number("b") }] };
+        let plain = Factors::of(&model).unwrap();
+        // The second and the third column are one feature, and those behind it stand for themselves.
+        let grouped = Factors::of(&model).unwrap().grouped(Groups::of(&schema, 5));
+        let means = centre::mean_responses(&plain, &problem.dataset.features);
+        let nodes: Vec<usize> = (0..problem.dataset.units()).rev().collect();
+        let last = plain.outputs() - 1;
+        let score = |logits: &[f64]| {
+            let versus = (logits.len() > 1 && logits[0] > 0.0).then_some(0).filter(|_| last > 0);
+            Ok(Score { output: last, versus, sign: if logits[0] > 0.0 { 1.0 } else { -1.0 } })
+        };
+        let by = By { feature: true, node: false, hop: false };
+        for (factors, top) in [(&plain, usize::MAX), (&grouped, usize::MAX), (&grouped, 2)] {
+            let watch = harmonia::watch::Watch::silent();
+            let all = explain_nodes(&model, factors, &problem.dataset, &nodes, score, (top, &means), &watch).unwrap();
+            assert_eq!(all.iter().map(|one| one.node).collect::<Vec<_>>(), nodes);
+            for one in all {
+                let target = Target::Node(one.node);
+                let case = Case::new(&model, factors, &problem.dataset, target, &Edit::default()).unwrap();
+                let expected = case.explain(one.score, by, usize::MAX, &means).unwrap();
+                let near = |a: f64, b: f64| (a - b).abs() <= COMPLETENESS * b.abs().max(1.0);
+                let found = &one.explanation;
+                assert!(near(found.logit, expected.logit) && near(found.intercept, expected.intercept));
+                assert!(found.residual <= COMPLETENESS * found.logit.abs().max(1.0), "{}", found.residual);
+                assert_eq!(found.terms.len(), expected.terms.len().min(top));
+                assert_eq!(found.terms.len() + found.rest_terms, expected.terms.len());
+                for term in &found.terms {
+                    let same = expected.terms.iter().find(|other| other.feature == term.feature).unwrap();
+                    assert!(near(term.value, same.value), "{term:?} {same:?} {:?}", problem.recipe);
+                }
+                let sum: f64 = found.terms.iter().map(|term| term.value).sum();
+                assert!(near(found.intercept + sum + found.rest, found.logit));
+            }
+        }
+    }
+    // Graphs are not nodes.
+    let (problem, model) = drawn(Recipe { level: Level::Graph, graphs: 3, ..Recipe::default() });
+    let factors = Factors::of(&model).unwrap();
+    let score = |_: &[f64]| Ok(Score { output: 0, versus: None, sign: 1.0 });
+    let watch = harmonia::watch::Watch::silent();
+    let centre = vec![0.0; factors.features()];
+    assert!(explain_nodes(&model, &factors, &problem.dataset, &[0], score, (3, &centre), &watch).is_err());
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn a_run_from_walks_resumes_with_the_same_bits() {
         within.engine.table_bytes = 1;
         let better = run.tabulation.plan().unwrap().better(&within, &run.dataset).unwrap();
         assert_eq!(better.walks, if points == 1 { 4 } else { 2 });
-        whole.replace_table(tables.table(&run.dataset, config.walk, &better, &watch).unwrap(), &better);
+        whole.replace_table(tables.table(&run.dataset, config.walk, &better, &watch).unwrap(), &better).unwrap();
         whole.epoch().unwrap();
         let mut resumed = Trainer::new(&device, &run, &config, Some(whole.state().unwrap())).unwrap();
         honesty::restore(&mut resumed, &run, &config, &tables, &watch).unwrap();

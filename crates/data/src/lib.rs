@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod conversion;
 pub mod download;
 pub mod formats;
+pub mod frame;
 pub mod generate;
 pub mod heterophilous;
 pub mod igb;
@@ -31,4 +32,4 @@ pub mod text;
 pub mod tudataset;
 
 pub use locate::DATA_VARIABLE;
-pub use named::{is_store, named};
+pub use named::{is_here, is_store, named};

@@ -1,7 +1,7 @@
 //! A dataset by what the user calls it: a known name, or the path of a store.
 
 use crate::obtain::{self, Context};
-use crate::{catalogue, synthetic};
+use crate::{catalogue, locate, synthetic};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result, suggestion};
 use harmonia_graph::store;
@@ -18,6 +18,21 @@ pub fn named(dataset: &str, directory: Option<&Path>, index: u32, context: &Cont
             Some(entry) => obtain::dataset(entry, directory, context),
             None if is_store(dataset) => store::read(Path::new(dataset)),
             None => Err(unknown(dataset)),
+        },
+    }
+}
+
+/// Whether a dataset can be loaded without fetching anything; it may be damaged all the same.
+pub fn is_here(dataset: &str, directory: Option<&Path>) -> bool {
+    match dataset.to_lowercase().as_str() {
+        SYNTHETIC => true,
+        name => match (catalogue::find(name), locate::data_directory(directory)) {
+            (Some(entry), Ok(directory)) => {
+                let raw = locate::find_raw(entry, &directory);
+                raw.is_some() || !matches!(obtain::existing(entry, &directory, None), Ok(None))
+            }
+            (Some(_), Err(_)) => false,
+            (None, _) => Path::new(dataset).exists(),
         },
     }
 }

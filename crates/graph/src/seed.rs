@@ -49,6 +49,10 @@ pub enum Purpose {
     HopBasis = 19,
     /// Walks that correct a coarse table; the step is the optimizer step, the largest number that of validation.
     Walks = 20,
+    /// How much each training unit counts in a run of several.
+    Bagging = 21,
+    /// What a study draws for itself: graphs, assignments, disturbances; the step says which.
+    Studies = 40,
 }
 
 /// A random stream: index it, or draw from it in order with [`Stream::rng`].

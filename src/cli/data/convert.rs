@@ -2,7 +2,7 @@
 
 use super::ReorderFlag;
 use crate::cli::threads::with_threads;
-use crate::cli::{say, voice, watch};
+use crate::cli::{new_data, say, voice, watch};
 use clap::{Args, ValueEnum};
 use harmonia_data::conversion::Common;
 use harmonia_data::formats::{self, ConversionOptions, Format};
@@ -57,6 +57,9 @@ pub struct Arguments {
     /// Table: labels are numbers to be fitted, not classes; label:<name> columns are several targets
     #[arg(long)]
     regression: bool,
+    /// Table: a column of weights, beside the labels: how much each node or graph counts while a model is fitted. It is no feature
+    #[arg(long, value_name = "COLUMN")]
+    weights: Option<String>,
     /// Table: a column to leave out; may be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
@@ -156,6 +159,7 @@ fn only_of_tables(arguments: &Arguments) -> Option<&'static str> {
         ("--kind", !arguments.kind.is_empty()),
         ("--dates", !arguments.dates.is_empty()),
         ("--positive", arguments.positive.is_some()),
+        ("--weights", arguments.weights.is_some()),
         ("--split-by", arguments.split_by.is_some()),
         ("--drop-bad-rows", arguments.drop_bad_rows),
         ("--relation", arguments.relation.is_some()),
@@ -168,6 +172,7 @@ fn tables(arguments: &Arguments) -> Result<table::Options> {
     let mut options = table::Options::default();
     options.columns.ignore.clone_from(&arguments.ignore);
     options.columns.regression = arguments.regression;
+    options.columns.unit_weight.clone_from(&arguments.weights);
     options.kinds = kinds(arguments)?;
     options.positive.clone_from(&arguments.positive);
     options.drop_bad_rows = arguments.drop_bad_rows;
@@ -177,12 +182,7 @@ fn tables(arguments: &Arguments) -> Result<table::Options> {
         let [column, valid_from, test_from] = [column, valid_from, test_from].map(String::clone);
         options.split_by = Some(table::SplitBy { column, valid_from, test_from });
     }
-    if let Some(relation) = &arguments.relation {
-        let Some((column, value)) = relation.split_once('=').filter(|(column, _)| !column.is_empty()) else {
-            return Err(Error::Config(format!("--relation {relation}: expected NAME=VALUE, as in kind=follows")));
-        };
-        options.relation = Some((column.to_string(), value.to_string()));
-    }
+    options.relation = arguments.relation.as_deref().map(new_data::relation).transpose()?;
     let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
     let files = [
         ("edges", edges),

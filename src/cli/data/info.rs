@@ -7,7 +7,7 @@ use clap::Args;
 use harmonia_data::download::{self, FileCheck};
 use harmonia_data::statistics::{Degrees, FeatureRange, Statistics};
 use harmonia_data::{catalogue, is_store, locate, obtain};
-use harmonia_graph::dataset::{Dataset, NodeOrder, Values};
+use harmonia_graph::dataset::{Dataset, NodeOrder, TableColumn, Values};
 use harmonia_graph::error::{Error, Result, one_line, suggestion};
 use harmonia_graph::store::{Store, Verified};
 use harmonia_graph::units::thousands;
@@ -189,7 +189,10 @@ fn text(
     let shown = if all { s.ranges.len() } else { s.ranges.len().min(SHOWN) };
     writeln!(out, "  {:<28}{:>12}{:>12}{:>12}{:>14}", "name", "least", "mean", "most", "not zero")?;
     for FeatureRange { name, least, mean, most, non_zero } in &s.ranges[..shown] {
-        writeln!(out, "  {name:<28}{least:>12.4}{mean:>12.4}{most:>12.4}{:>14}", number(*non_zero))?;
+        let columns = dataset.schema.as_deref().map_or(&[][..], |schema| &schema.columns);
+        let unit = columns.iter().find(|column| column.name == *name).and_then(TableColumn::unit);
+        let unit = unit.map_or(String::new(), |unit| format!("  {unit}"));
+        writeln!(out, "  {name:<28}{least:>12.4}{mean:>12.4}{most:>12.4}{:>14}{unit}", number(*non_zero))?;
     }
     rest(out, s.ranges.len() - shown, "features")?;
 

@@ -1,121 +1,67 @@
 //! One prediction as its terms.
 
-use super::{Arguments, Key, calibrated};
+use super::{Arguments, calibrated};
+use crate::answers::{About, Explained, local_json};
 use crate::cli::reading::{Centre, Decimals, short, table};
 use crate::cli::say;
-use crate::explain::{By, Case, Edit, Explanation, Score, Target, Term};
+use crate::explain::{By, Explanation, Target};
 use crate::runs::{Names, TrainedRun};
+use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
-use serde_json::{Map, Value, json};
+use harmonia_graph::files;
+use serde_json::json;
+use std::path::Path;
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.node.is_empty() && arguments.graph.is_empty() {
+        return Err(Error::Config("give --node, --graph or --global, or --out FILE for all of them".into()));
+    }
     let run = arguments.opened()?;
     let names = Names::of(&run);
-    let target = match (&arguments.node, arguments.graph) {
-        (Some(node), _) => Target::Node(names.find_node(node)?),
-        (None, Some(graph)) => Target::Graph(graph),
-        (None, None) => return Err(Error::Config("give --node, --graph or --global".into())),
-    };
-    let case = Case::new(&run.model, &run.factors, &run.dataset, target, &Edit::default())?;
-    let logits = case.logits();
-    let score = names.score(arguments.class.as_deref(), arguments.versus.as_deref(), &logits)?;
-    let has = |key| arguments.by.contains(&key);
-    let by = By { feature: has(Key::Feature), node: has(Key::Node), hop: has(Key::Hop) };
-    let centre = arguments.centre.of(&run)?;
-    let top = if arguments.top == 0 { usize::MAX } else { arguments.top };
-    let explanation = case.explain(score, by, top, &centre)?;
-    let about =
-        About { run: &run, names: &names, target, score, logits: &logits, centre: arguments.centre, case: &case };
-    say(&if arguments.json {
-        format!("{:#}\n", local_json(&about, &explanation))
-    } else {
-        local_text(&about, &explanation, by)
+    let (by, centre, top) = (arguments.by(), arguments.centre.of(&run)?, arguments.most());
+    let (mut text, mut objects) = (Vec::new(), Vec::new());
+    for target in targets(arguments, &run, &names)? {
+        let score = |logits: &[f64]| names.score(arguments.class.as_deref(), arguments.versus.as_deref(), logits);
+        let found = Explained::one(&run, target, by, &score, (top, &centre))?;
+        let (about, explanation) = (found.about(&run, &names, arguments.centre.name()), &found.explanation);
+        match arguments.json {
+            true => objects.push(local_json(&about, explanation)),
+            false => text.push(local_text(&about, explanation, by)),
+        }
+    }
+    say(&match (arguments.json, &objects[..]) {
+        (true, [one]) => format!("{one:#}\n"),
+        (true, several) => format!("{:#}\n", json!(several)),
+        (false, _) => text.join("\n"),
     })
 }
 
-/// What an explanation is of.
-struct About<'a> {
-    run: &'a TrainedRun,
-    names: &'a Names<'a>,
-    target: Target,
-    score: Score,
-    logits: &'a [f64],
-    centre: Centre,
-    case: &'a Case<'a>,
-}
-
-impl About<'_> {
-    fn unit(&self) -> usize {
-        match self.target {
-            Target::Node(unit) | Target::Graph(unit) => unit,
+/// What is to be explained, in the order given; all units where nothing is.
+pub(super) fn targets(arguments: &Arguments, run: &TrainedRun, names: &Names<'_>) -> Result<Vec<Target>> {
+    if !arguments.graph.is_empty() {
+        return Ok(arguments.graph.iter().map(|&graph| Target::Graph(graph)).collect());
+    }
+    if arguments.node.is_empty() {
+        let of = |unit| if run.dataset.level == Level::Node { Target::Node(unit) } else { Target::Graph(unit) };
+        return Ok((0..run.dataset.units()).map(of).collect());
+    }
+    let mut wanted = Vec::new();
+    for word in &arguments.node {
+        match word.strip_prefix('@').filter(|_| !names.has_node(word)) {
+            Some(file) => {
+                let text = files::read_handed(Path::new(file))?;
+                wanted.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from));
+            }
+            None => wanted.push(word.clone()),
         }
     }
-
-    /// The number people know the target by.
-    fn id(&self) -> usize {
-        match self.target {
-            Target::Node(node) => self.run.dataset.original_id(node),
-            Target::Graph(graph) => graph,
-        }
+    if wanted.is_empty() {
+        return Err(Error::Config(format!(
+            "--node {}: expected a node in each line, found none",
+            arguments.node.join(" ")
+        )));
     }
-
-    /// The node whose value stands beside a term: its source, or the target where it is a node.
-    fn source(&self, term: &Term) -> Option<usize> {
-        let target = if let Target::Node(node) = self.target { Some(node) } else { None };
-        term.node.or(target)
-    }
-
-    fn name(&self) -> Option<&str> {
-        match self.target {
-            Target::Node(node) => self.names.node(node),
-            Target::Graph(_) => None,
-        }
-    }
-}
-
-fn local_json(about: &About<'_>, explanation: &Explanation) -> Value {
-    let names = about.names;
-    let term = |term: &Term| {
-        let mut object = Map::new();
-        if let Some(k) = term.feature {
-            object.insert("feature".into(), json!(names.group(k)));
-            object.insert("feature_index".into(), json!(about.run.factors.groups().columns(k).start));
-            object.insert("x".into(), about.source(term).map_or(Value::Null, |node| names.value_json(node, k)));
-        }
-        if let Some(node) = term.node {
-            let id = about.run.dataset.original_id(node);
-            object.insert("node".into(), names.node(node).map_or(json!(id), |name| json!(name)));
-            object.insert("node_id".into(), json!(id));
-        }
-        if let Some(hop) = term.hop {
-            object.insert(about.run.factors.structure().key().into(), json!(hop));
-        }
-        object.insert("value".into(), json!(term.value));
-        Value::Object(object)
-    };
-    let probabilities = names.probabilities(about.logits);
-    let classes: Map<String, Value> =
-        names.classes().into_iter().zip(probabilities).map(|(class, p)| (class, json!(p))).collect();
-    json!({
-        "target": about.id(),
-        "level": names.unit(),
-        "name": about.name(),
-        "class": if about.score.versus.is_some() { names.output(about.score.output) } else { names.score_text(about.score) },
-        "versus": about.score.versus.map(|versus| names.output(versus)),
-        "predicted": names.predicted(about.logits),
-        "label": names.truth(about.unit()),
-        "probabilities": classes,
-        "logit": explanation.logit,
-        "intercept": explanation.intercept,
-        "beta": explanation.beta,
-        "centre": about.centre.name(),
-        "contributions": explanation.terms.iter().map(term).collect::<Vec<_>>(),
-        "rest": explanation.rest,
-        "rest_terms": explanation.rest_terms,
-        "residual": explanation.residual,
-        "calibration": about.run.model.calibration,
-        "nodes_seen": about.case.ball.nodes.len(),
-    })
+    Ok(names.find_nodes(&wanted)?.into_iter().map(Target::Node).collect())
 }
 
 fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
@@ -128,7 +74,8 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
         out += &format!(" (probability {:.3})", probabilities.iter().copied().fold(0.0, f64::max));
     }
     out += &names.truth(about.unit()).map_or(String::new(), |truth| format!(", labelled {}", short(&truth)));
-    out += &format!("; it sees {} nodes\n{}\n", about.case.ball.nodes.len(), calibrated(about.run));
+    out += &about.nodes_seen.map_or(String::new(), |seen| format!("; it sees {seen} nodes"));
+    out += &format!("\n{}\n", calibrated(&about.run.model));
 
     let keys = usize::from(by.feature) + usize::from(by.node) + usize::from(by.hop);
     let blank = |first: String| -> Vec<String> {
@@ -171,10 +118,10 @@ fn local_text(about: &About<'_>, explanation: &Explanation, by: By) -> String {
     ));
     out += &table(&rows, keys.max(1));
     out += &format!("\nresidual |intercept + sum - logit| {:.1e}\n", explanation.residual);
-    if about.centre == Centre::Mean {
+    if about.centre == Centre::Mean.name() {
         let graph = match about.target {
             Target::Node(_) => String::new(),
-            Target::Graph(_) => format!(" ({} nodes' worth)", about.case.mass),
+            Target::Graph(_) => format!(" ({} nodes' worth)", about.mass),
         };
         out += &format!(
             "Responses are centred at their mean over all nodes; the constants{graph} are in the intercept (beta alone is \

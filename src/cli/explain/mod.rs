@@ -1,13 +1,17 @@
 //! `harmonia explain`: one prediction as its terms, or what the model does over many.
 
+mod batch;
 mod global;
 mod local;
 
 use super::reading::{Centre, RunArgument};
 use crate::cli::new_data;
+use crate::explain::By;
+use crate::model::FittedModel;
 use crate::runs::TrainedRun;
 use clap::{Args, ValueEnum};
 use harmonia_graph::error::Result;
+use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +25,8 @@ Examples:
       terms of one graph
   harmonia explain runs/customers-1 --data new/ --node C10962
       a node of new tables, which need no labels
+  harmonia explain runs/customers-1 --data new/ --node @ids.txt --out terms.parquet
+      many nodes, one name or number in a line, to a file: .csv, .jsonl or .parquet; without --node, all of them
   harmonia explain runs/cora-1 --global
       importances, signed effects, hop profiles, routing; with several seeds, how well they agree";
 
@@ -71,19 +77,25 @@ impl Part {
 }
 
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("target").args(["node", "graph", "global"]).required(true)))]
+#[command(group(clap::ArgGroup::new("target").args(["node", "graph", "global"])))]
 pub struct Arguments {
     #[command(flatten)]
     run: RunArgument,
     /// Other data to look at: a directory of tables, a store, or the name of a dataset [default: what it was trained on]
     #[arg(long, value_name = "DATA")]
     data: Option<String>,
-    /// Node to explain: its name, or its number in the source of the data
+    #[command(flatten)]
+    tables: new_data::TableFlags,
+    /// Node to explain: its name, or its number in the source of the data; may be repeated. @FILE: those in a file, one in a line
     #[arg(long, value_name = "NODE")]
-    node: Option<String>,
-    /// Graph to explain, by its number
+    node: Vec<String>,
+    /// Graph to explain, by its number; may be repeated
     #[arg(long, value_name = "NUMBER")]
-    graph: Option<usize>,
+    graph: Vec<usize>,
+    /// File for the terms of many predictions, by its ending: .csv, .jsonl or .parquet; - is standard output, as CSV. Without --node
+    /// and --graph, of all of them
+    #[arg(long, value_name = "FILE", conflicts_with = "global")]
+    out: Option<PathBuf>,
     /// What the model does over a whole split
     #[arg(long)]
     global: bool,
@@ -112,21 +124,33 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// What terms are added up by.
+    fn by(&self) -> By {
+        let has = |key| self.by.contains(&key);
+        By { feature: has(Key::Feature), node: has(Key::Node), hop: has(Key::Hop) }
+    }
+
+    /// Terms to list.
+    fn most(&self) -> usize {
+        if self.top == 0 { usize::MAX } else { self.top }
+    }
+
     /// The model, with the data that are asked for.
     fn opened(&self) -> Result<TrainedRun> {
-        match &self.data {
-            Some(data) => new_data::open(&self.run, data),
-            None => self.run.first(),
-        }
+        new_data::asked(&self.run, self.data.as_deref(), &self.tables)
     }
 }
 
 /// A line that says what was done to the logits, where something was.
-fn calibrated(run: &TrainedRun) -> String {
-    let calibration = run.model.calibration.as_ref();
+fn calibrated(model: &FittedModel) -> String {
+    let calibration = model.calibration.as_ref();
     calibration.map_or(String::new(), |line| format!("calibrated logits ({})\n", line.text()))
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    arguments.run.with(|| if arguments.global { global::run(arguments) } else { local::run(arguments) })
+    arguments.run.with(|| match (arguments.global, &arguments.out) {
+        (true, _) => global::run(arguments),
+        (false, Some(out)) => batch::run(arguments, out),
+        (false, None) => local::run(arguments),
+    })
 }

@@ -66,6 +66,8 @@ fn text(runs: &[KnownRun], settings: &[Setting]) -> String {
         let label = kind(&name).map_or(name.as_str(), |kind| kind.label);
         let test = runs.iter().map(|run| score_text(&name, run.test(&name)));
         rows.push(row(format!("test {label}"), &mut test.into_iter()));
+        let constant = runs.iter().map(|run| score_text(&name, run.constant(&name)));
+        rows.push(row("  of a constant".into(), &mut constant.into_iter()));
         let validation = runs.iter().map(|run| score_text(&name, run.validation(&name)));
         rows.push(row(format!("validation {label}"), &mut validation.into_iter()));
     }
@@ -107,6 +109,7 @@ fn as_json(runs: &[KnownRun], settings: &[Setting]) -> Value {
             "epochs": run.members.iter().map(|member| member.epochs).collect::<Vec<_>>(),
             "seconds": seconds(run),
             "test": scores_json(run, |name| run.test(name)),
+            "constant": scores_json(run, |name| run.constant(name)),
             "validation": scores_json(run, |name| run.validation(name)),
         })
     });

@@ -22,6 +22,7 @@ const OWN: &[&str] = &[
     "last.safetensors",
     "centres.npy",
     "centres.json",
+    "measured.jsonl",
     "summary.json",
     "report.html",
     "remove-retrain.json",

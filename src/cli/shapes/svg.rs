@@ -1,11 +1,13 @@
-//! Shapes as pictures: effects w (f(x) - mean) over the values of each feature, with axes.
+//! Shapes as pictures: effects w (f(x) - mean) over the values of each feature, with axes; a bar for each value of a category, and a dashed
+//! line for what a gap adds.
 //!
 //! All pictures of a row have one scale of effects, written at its left, so that what looks larger is larger: with one output a
 //! row is four features, with several it is one feature and a picture per output. Rows come by importance, which is printed.
 
-use super::Curve;
+use crate::answers::NamedShape;
 use crate::cli::reading::{number, short};
 use crate::cli::xml::escape;
+use crate::explain::{ValueEffect, ranking};
 use std::fmt::Write;
 
 /// Features of a row where there is one output; outputs of a row where there are several.
@@ -27,7 +29,7 @@ const HEAD: f64 = 58.0;
 
 /// One picture.
 struct Cell<'a> {
-    curve: &'a Curve,
+    curve: &'a NamedShape,
     output: usize,
     /// Above the picture, in two lines.
     title: [String; 2],
@@ -37,16 +39,18 @@ struct Cell<'a> {
 pub struct About<'a> {
     pub dataset: &'a str,
     pub outputs: &'a [String],
-    /// Of every curve over all outputs, and by output.
-    pub importance: &'a [(f64, Vec<f64>)],
+    /// Of every feature over all outputs, and by output; none where nobody has measured it.
+    pub importance: Option<&'a [(f64, Vec<f64>)]>,
     /// Units it was measured on, in words.
     pub measured: String,
 }
 
 /// The picture of some curves, and how many of them and of their outputs it shows.
-pub fn svg(curves: &[Curve], about: &About<'_>) -> (String, usize, usize) {
-    let mut order: Vec<usize> = (0..curves.len()).collect();
-    order.sort_by(|&a, &b| about.importance[b].0.total_cmp(&about.importance[a].0));
+pub fn svg(curves: &[NamedShape], about: &About<'_>) -> (String, usize, usize) {
+    let mut order = ranking(&match about.importance {
+        Some(importance) => importance.iter().map(|(overall, _)| *overall).collect::<Vec<_>>(),
+        None => curves.iter().map(|curve| curve.shape.spread()).collect(),
+    });
     order.truncate(MOST);
     let outputs = about.outputs.len().min(MOST_OUTPUTS);
     let of = |at: usize, output: usize| Cell {
@@ -54,7 +58,7 @@ pub fn svg(curves: &[Curve], about: &About<'_>) -> (String, usize, usize) {
         output,
         title: titles(
             &curves[at],
-            &about.importance[at],
+            about.importance.map(|all| &all[at]),
             (outputs > 1).then(|| (output, about.outputs[output].as_str())),
         ),
     };
@@ -69,17 +73,20 @@ pub fn svg(curves: &[Curve], about: &About<'_>) -> (String, usize, usize) {
         [one] => format!("on {}", short(one)),
         _ => "on each output".into(),
     };
+    let by = match about.importance {
+        Some(_) => format!("importance, the mean size of what a feature adds {}", about.measured),
+        None => "the height of their curves".into(),
+    };
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"system-ui,sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"16\" y=\"22\" font-size=\"15\">{}: effect w (f(x) - mean) {}</text>\n\
-         <text x=\"16\" y=\"40\" fill=\"#555\">one scale per row; rows by importance, the mean size of what a feature adds {}; grey: \
-         where the data are</text>\n",
+         <text x=\"16\" y=\"40\" fill=\"#555\">one scale per row; rows by {}; grey: where the data are</text>\n",
         total[0],
         total[1],
         escape(about.dataset),
         escape(&on),
-        escape(&about.measured)
+        escape(&by)
     );
     for (at, row) in rows.iter().enumerate() {
         draw_row(&mut out, row, HEAD + at as f64 * row_height + ABOVE);
@@ -87,36 +94,39 @@ pub fn svg(curves: &[Curve], about: &About<'_>) -> (String, usize, usize) {
     (out + "</svg>\n", order.len(), outputs)
 }
 
-fn titles(curve: &Curve, (overall, by_output): &(f64, Vec<f64>), output: Option<(usize, &str)>) -> [String; 2] {
-    let sampled = if curve.shape.exact { "" } else { " (sampled)" };
-    let name = format!("{}{sampled}", short(&curve.name));
+fn titles(curve: &NamedShape, importance: Option<&(f64, Vec<f64>)>, output: Option<(usize, &str)>) -> [String; 2] {
+    let sampled = if curve.shape.curve.as_ref().is_none_or(|curve| curve.exact) { "" } else { " (sampled)" };
+    let unit = curve.shape.unit.map_or(String::new(), |unit| format!(", {unit}"));
+    let name = format!("{}{unit}{sampled}", short(&curve.name));
+    let measured = |value: Option<f64>| value.map_or(String::new(), |value| format!("importance {}", number(value)));
     match output {
-        None => [name, format!("importance {}", number(*overall))],
+        None => [name, measured(importance.map(|(overall, _)| *overall))],
         Some((output, class)) => {
-            [format!("{name}: {}", short(class)), format!("importance {}", number(by_output[output]))]
+            [format!("{name}: {}", short(class)), measured(importance.map(|(_, by_output)| by_output[output]))]
         }
     }
 }
 
-/// The effect where the data are: at both ends and at every knot between.
+/// The effect where the data are: at both ends and at every knot between; none of a category.
 fn effects(cell: &Cell<'_>) -> Vec<[f64; 2]> {
-    let curve = cell.curve;
-    let [low, high] = ends(curve);
-    let effect = |x: f64| curve.weights[cell.output] * (curve.shape.value(x) - curve.centre);
-    let inside = curve.shape.knots.iter().map(|knot| knot[0]).filter(|x| *x > low && *x < high);
-    [low].into_iter().chain(inside).chain([high]).map(|x| [x, effect(x)]).collect()
+    let shape = &cell.curve.shape;
+    let Some(curve) = shape.curve.as_ref().filter(|_| !shape.is_by_value()) else { return Vec::new() };
+    let [low, high] = ends(cell.curve);
+    let inside = curve.knots.iter().map(|knot| knot[0]).filter(|x| *x > low && *x < high);
+    [low].into_iter().chain(inside).chain([high]).map(|x| [x, shape.effect(x, cell.output)]).collect()
 }
 
 /// Range of the data; of a feature with one value, some room around it.
-fn ends(curve: &Curve) -> [f64; 2] {
-    let [low, high] = curve.distribution.range;
+fn ends(curve: &NamedShape) -> [f64; 2] {
+    let [low, high] = curve.shape.range();
     if high > low { [low, high] } else { [low - 0.5, low + 0.5] }
 }
 
 fn draw_row(out: &mut String, row: &[Cell<'_>], top: f64) {
-    let bands = row.iter().filter_map(|cell| cell.curve.bands.as_ref().map(|(_, bands)| &bands[cell.output]));
+    let bands = row.iter().filter_map(|cell| cell.curve.shape.bands.as_ref().map(|(_, bands)| &bands[cell.output]));
     let bands = bands.flat_map(|band| band.low.iter().chain(&band.high).copied());
-    let values = row.iter().flat_map(effects).map(|point| point[1]).chain(bands);
+    let named = row.iter().flat_map(|cell| cell.curve.shape.values.iter().map(|value| value.effects[cell.output]));
+    let values = row.iter().flat_map(effects).map(|point| point[1]).chain(bands).chain(named);
     let [bottom, ceiling] = values.filter(|y| y.is_finite()).fold([0.0f64, 0.0f64], |[a, b], y| [a.min(y), b.max(y)]);
     let [bottom, ceiling] = if ceiling > bottom { [bottom, ceiling] } else { [bottom - 0.5, ceiling + 0.5] };
     let py = |y: f64| top + (ceiling - y) / (ceiling - bottom) * HEIGHT;
@@ -145,16 +155,78 @@ fn draw_row(out: &mut String, row: &[Cell<'_>], top: f64) {
 }
 
 fn draw(out: &mut String, cell: &Cell<'_>, left: f64, top: f64, py: &dyn Fn(f64) -> f64) {
+    let foot = top + HEIGHT + DENSITY;
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "<line x1=\"{left}\" x2=\"{}\" y1=\"{foot}\" y2=\"{foot}\" stroke=\"#999\" stroke-width=\"0.7\"/>\
+         <text x=\"{left}\" y=\"{}\" font-weight=\"600\">{}</text><text x=\"{left}\" y=\"{}\" fill=\"#555\">{}</text>",
+        left + WIDTH,
+        top - 20.0,
+        escape(&cell.title[0]),
+        top - 7.0,
+        escape(&cell.title[1])
+    );
+    let shape = &cell.curve.shape;
+    if shape.is_by_value() {
+        return draw_values(out, &shape.values, cell.output, left, foot, py);
+    }
+    if let Some(missing) = shape.values.iter().find(|value| value.missing) {
+        let (effect, y) = (missing.effects[cell.output], py(missing.effects[cell.output]));
+        let _ = writeln!(
+            out,
+            "<line x1=\"{left}\" x2=\"{}\" y1=\"{y:.2}\" y2=\"{y:.2}\" stroke=\"#c05621\" stroke-dasharray=\"2 3\"><title>missing: \
+             {}</title></line><text x=\"{}\" y=\"{:.2}\" fill=\"#c05621\" text-anchor=\"end\">missing</text>",
+            left + WIDTH,
+            number(effect),
+            left + WIDTH,
+            y - 3.0
+        );
+    }
+    draw_curve(out, cell, left, foot, py);
+}
+
+/// A bar for each value, with its name below and how often it occurs.
+fn draw_values(out: &mut String, values: &[ValueEffect], output: usize, left: f64, foot: f64, py: &dyn Fn(f64) -> f64) {
+    let room = WIDTH / values.len().max(1) as f64;
+    let most = values.iter().filter_map(|value| value.count).max().unwrap_or(1).max(1) as f64;
+    for (at, value) in values.iter().enumerate() {
+        let (effect, x) = (value.effects[output], left + (at as f64 + 0.5) * room);
+        let (from, to) = (py(effect.max(0.0)), py(effect.min(0.0)));
+        let colour = if value.missing { "#c05621" } else { "#2b6cb0" };
+        let size = value.count.map_or(0.0, |count| (DENSITY - 2.0) * (count as f64 / most).sqrt());
+        // Some six points a sign.
+        let name: String = short(&value.name).chars().take(((room / 6.0) as usize).max(2)).collect();
+        let _ = writeln!(
+            out,
+            "<g><title>{}: {}</title><rect x=\"{:.2}\" y=\"{from:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{colour}\"/>\
+             <rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{size:.2}\" fill=\"#c8ccd4\"/>\
+             <text x=\"{x:.2}\" y=\"{}\" fill=\"#555\" text-anchor=\"middle\">{}</text></g>",
+            escape(&short(&value.name)),
+            number(effect),
+            x - 0.35 * room,
+            0.7 * room,
+            (to - from).max(0.5),
+            x - 0.35 * room,
+            foot - size,
+            0.7 * room,
+            foot + 14.0,
+            escape(&name)
+        );
+    }
+}
+
+fn draw_curve(out: &mut String, cell: &Cell<'_>, left: f64, foot: f64, py: &dyn Fn(f64) -> f64) {
     let curve = cell.curve;
     let [low, high] = ends(curve);
     let px = |x: f64| left + (x - low) / (high - low) * WIDTH;
     let list = |points: &mut dyn Iterator<Item = [f64; 2]>| {
         points.map(|[x, y]| format!("{:.2},{:.2}", px(x), py(y))).collect::<Vec<_>>().join(" ")
     };
-    let foot = top + HEIGHT + DENSITY;
-    let most = curve.distribution.counts.iter().copied().max().unwrap_or(1).max(1) as f64;
-    let bins = curve.distribution.counts.len() as f64;
-    for (bin, &count) in curve.distribution.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+    let counts = curve.shape.distribution.as_ref().map_or(&[][..], |known| &known.counts);
+    let most = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
+    let bins = counts.len() as f64;
+    for (bin, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         // Square roots, so that rare values are seen beside frequent ones.
         let size = (DENSITY - 2.0) * (count as f64 / most).sqrt();
         let _ = writeln!(
@@ -165,7 +237,7 @@ fn draw(out: &mut String, cell: &Cell<'_>, left: f64, top: f64, py: &dyn Fn(f64)
             WIDTH / bins
         );
     }
-    if let Some((x, bands)) = &curve.bands {
+    if let Some((x, bands)) = &curve.shape.bands {
         let band = &bands[cell.output];
         let there = x.iter().zip(&band.low).map(|(&x, &y)| [x, y]);
         let back = x.iter().zip(&band.high).rev().map(|(&x, &y)| [x, y]);
@@ -174,17 +246,10 @@ fn draw(out: &mut String, cell: &Cell<'_>, left: f64, top: f64, py: &dyn Fn(f64)
     }
     let _ = writeln!(
         out,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"#2b6cb0\" stroke-width=\"1.6\"/>\
-         <line x1=\"{left}\" x2=\"{}\" y1=\"{foot}\" y2=\"{foot}\" stroke=\"#999\" stroke-width=\"0.7\"/>\
-         <text x=\"{left}\" y=\"{}\" font-weight=\"600\">{}</text><text x=\"{left}\" y=\"{}\" fill=\"#555\">{}</text>",
-        list(&mut effects(cell).into_iter()),
-        left + WIDTH,
-        top - 20.0,
-        escape(&cell.title[0]),
-        top - 7.0,
-        escape(&cell.title[1])
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"#2b6cb0\" stroke-width=\"1.6\"/>",
+        list(&mut effects(cell).into_iter())
     );
-    let values = match curve.distribution.range {
+    let values = match curve.shape.range() {
         [one, other] if one == other => vec![(one, number(one))],
         _ => ticks(low, high, 4),
     };
@@ -224,18 +289,8 @@ fn ticks(low: f64, high: f64, about: usize) -> Vec<(f64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::{Distribution, Shape};
-
-    fn curve(name: &str, weights: &[f64]) -> Curve {
-        Curve {
-            k: 0,
-            name: name.into(),
-            shape: Shape { knots: vec![[20.0, 1.0], [60.0, 3.0]], left_slope: 0.0, right_slope: 0.0, exact: true },
-            centre: 2.0,
-            distribution: Distribution { range: [18.0, 93.0], counts: vec![1; 40] },
-            weights: weights.to_vec(),
-            bands: None,
-        }
+    fn curve(name: &str, weights: &[f64]) -> NamedShape {
+        super::super::example(name, vec![[20.0, 1.0], [60.0, 3.0]], [0.0, 0.0], [18.0, 93.0], weights)
     }
 
     /// Heights of every line that is drawn, from its highest to its lowest point.
@@ -250,7 +305,7 @@ mod tests {
     }
 
     fn about<'a>(outputs: &'a [String], importance: &'a [(f64, Vec<f64>)]) -> About<'a> {
-        About { dataset: "set", outputs, importance, measured: "to a logit of the test nodes".into() }
+        About { dataset: "set", outputs, importance: Some(importance), measured: "to a logit of the test nodes".into() }
     }
 
     #[test]

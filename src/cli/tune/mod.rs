@@ -7,10 +7,10 @@ mod telling;
 use super::progress::ProgressBars;
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{say, train, voice, watch};
+use super::{machine, say, train, voice, watch};
 use crate::cli::threads::with_threads;
 use crate::config::Config;
-use crate::device::{Device, Machine};
+use crate::device::Device;
 use crate::on_machine;
 use crate::runs::load_dataset;
 use crate::session::Session;
@@ -30,6 +30,8 @@ Examples:
       27 settings; every fold chooses by its own validation part, and the nested test score is printed
   harmonia tune --dataset cora --seeds 5 --trials 81 --metric accuracy
       one split: settings are compared by their mean over seeds
+  harmonia tune mystore --budget 20m --jobs 2 --train
+      as many settings as fit into 20 minutes; the winner becomes a run
   harmonia tune --dataset cora --print-space > space.toml
       what is searched; edit it and give it with --space
   harmonia-train --dataset mutag --config runs/tune-mutag/tuned.toml
@@ -39,6 +41,9 @@ The same command goes on where it was interrupted. Test units are scored with --
 
 #[derive(Args)]
 pub struct Arguments {
+    /// Dataset or store, as with --dataset
+    #[arg(value_name = "NAME|STORE_DIR", conflicts_with = "dataset")]
+    place: Option<String>,
     #[command(flatten)]
     settings: Settings,
     /// Number of seeds, from --seed upwards
@@ -74,7 +79,8 @@ pub struct Arguments {
     /// Score the test units too, once, at the end: of what each run's own validation part chose
     #[arg(long)]
     evaluate: bool,
-    /// Begin no training after this time (20m, 90s, 2h): what is finished decides; the same command goes on later
+    /// Time for the search (20m, 90s, 2h): it tries as many settings as fit, by what its first trainings take, and begins no
+    /// training after it; the same command later goes on
     #[arg(long, value_name = "TIME", value_parser = duration)]
     budget: Option<Duration>,
     /// Trainings at a time [default: one a thread where they are small, else one]
@@ -97,7 +103,9 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run(mut arguments: Arguments) -> Result<()> {
+    arguments.settings.dataset = arguments.place.take().or(arguments.settings.dataset);
+    let arguments = &arguments;
     let mut config = config(arguments, None)?;
     if let Some(device) = &arguments.device {
         config.run.device.clone_from(device);
@@ -106,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         config.run.threads = threads;
     }
     with_threads(config.run.threads, || {
-        let machine = Machine::open(&config.run.device, config.engine)?;
+        let (machine, _) = machine::open(&config)?;
         on_machine!(&machine, device => run_on(device, arguments, config))
     })?
 }
@@ -181,7 +189,7 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: 
     let chosen = &tuning.trials[outcome.finalists[0].trial];
     let text = preset_text(&chosen.config, &search.comment(&outcome))?;
     files::write_atomic(&search.directory.join("tuned.toml"), text.as_bytes())?;
-    if tuning.is_over() {
+    if tuning.was_cut() {
         voice::note("the budget was over before the search: what was finished has decided; the same command goes on");
     }
     if arguments.train {

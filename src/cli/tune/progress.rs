@@ -2,8 +2,8 @@
 
 use crate::cli::voice;
 use crate::loss::ScoreKind;
-use crate::studies::tune::Listener;
 use crate::studies::tune::search::{Job, Measured};
+use crate::studies::tune::{Listener, Shortened};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -126,5 +126,16 @@ impl Listener for SearchProgress {
             voice::line(inside.text());
             inside.last_line = Instant::now();
         }
+    }
+
+    fn shortened(&self, shortened: &Shortened) {
+        self.finish();
+        let Shortened { rung, settings, planned, seconds } = shortened;
+        let mut inside = self.inside();
+        inside.rung = *rung;
+        let title = inside.title();
+        voice::line(format_args!(
+            "a training in full takes some {seconds:.1} s: {settings} of {planned} settings fit into the budget ({title})"
+        ));
     }
 }

@@ -5,8 +5,9 @@ use super::Arguments;
 use crate::cli::reading::table;
 use crate::config::Config;
 use crate::device::Device;
-use crate::loss::ScoreKind;
 use crate::loss::metrics::{mean, standard_deviation};
+use crate::loss::{ScoreKind, Scores};
+use crate::studies::tune::halving::Rung;
 use crate::studies::tune::search::{Finalist, Outcome};
 use crate::studies::tune::{Evaluated, Tuning};
 use serde_json::{Map, Value, json};
@@ -26,8 +27,13 @@ impl<D: Device<Real = f32>> Search<'_, D> {
         self.tuning.groups.iter().map(Vec::len).sum()
     }
 
-    /// What is trained, for people.
+    /// What is to be trained, for people.
     pub fn schedule(&self) -> String {
+        self.trained(&self.tuning.rungs, self.tuning.trials.len())
+    }
+
+    /// Rungs, and how many settings there are in all.
+    fn trained(&self, rungs: &[Rung], settings: usize) -> String {
         let tuning = self.tuning;
         let by = match (tuning.is_nested(), self.config.run.folds) {
             (true, 0) => "every seed has a split of its own, and searches by its own validation part",
@@ -37,11 +43,11 @@ impl<D: Device<Real = f32>> Search<'_, D> {
         let mut out = format!(
             "{}: {} settings, {} run(s), by validation {}; {by}\n",
             self.dataset,
-            tuning.trials.len(),
+            settings,
             self.runs(),
             tuning.criterion.score.label
         );
-        for (at, rung) in tuning.rungs.iter().enumerate() {
+        for (at, rung) in rungs.iter().enumerate() {
             let epochs =
                 if rung.divisor == 1 { "all epochs".into() } else { format!("1/{} of the epochs", rung.divisor) };
             let runs = if tuning.is_nested() && self.arguments.inner == 1 {
@@ -121,7 +127,7 @@ impl<D: Device<Real = f32>> Search<'_, D> {
         format!(
             "{}: {} settings tried, validation {} {} over {} run(s).",
             self.command(),
-            self.tuning.trials.len(),
+            outcome.tried,
             kind.label,
             shown(kind, &self.values(&outcome.finalists[0])),
             self.runs()
@@ -153,7 +159,7 @@ impl<D: Device<Real = f32>> Search<'_, D> {
                 self.settings(finalist.trial),
             ]);
         }
-        let mut out = self.schedule() + "\n" + &table_with_text(&rows);
+        let mut out = self.trained(&outcome.rungs, outcome.tried) + "\n" + &table_with_text(&rows);
         let chosen = outcome.finalists[0].trial;
         out += &format!(
             "\ntrial {chosen} has the best mean; it is in {}:\n\n",
@@ -171,10 +177,13 @@ impl<D: Device<Real = f32>> Search<'_, D> {
                     true => ", each with the settings that its own validation part chose:\n",
                     false => ":\n",
                 };
-                let rows: Vec<Vec<String>> = (self.tuning.objective().scores().iter())
-                    .map(|kind| vec![kind.label.to_string(), shown(kind, &scores(evaluated, kind))])
-                    .collect();
-                out += &table(&rows, 1);
+                let objective = self.tuning.objective();
+                let row = |kind: &ScoreKind| {
+                    let test = shown(kind, &scores(evaluated, kind, |run| &run.test));
+                    let constant = shown(kind, &scores(evaluated, kind, |run| &run.constant));
+                    vec![kind.label.to_string(), test, format!("{} {constant}", objective.constant_name())]
+                };
+                out += &table(&objective.scores().iter().map(row).collect::<Vec<_>>(), 1);
             }
         }
         out
@@ -202,7 +211,7 @@ impl<D: Device<Real = f32>> Search<'_, D> {
                 "settings": tuning.trials[finalist.trial].settings,
             })
         };
-        let rungs: Vec<Value> = (tuning.rungs.iter())
+        let rungs: Vec<Value> = (outcome.rungs.iter())
             .map(|rung| json!({ "settings": rung.candidates, "epochs_divided_by": rung.divisor, "runs": rung.runs }))
             .collect();
         let mut result = json!({
@@ -211,7 +220,7 @@ impl<D: Device<Real = f32>> Search<'_, D> {
             "recipe": self.config.recipe,
             "command": self.command(),
             "metric": kind.name,
-            "trials": tuning.trials.len(),
+            "trials": outcome.tried,
             "runs": self.runs(),
             "nested": tuning.is_nested(),
             "schedule": rungs,
@@ -222,21 +231,25 @@ impl<D: Device<Real = f32>> Search<'_, D> {
             "train": self.train_command(),
         });
         if let Some(evaluated) = evaluated {
-            let score = |kind: &ScoreKind| {
-                let values = scores(evaluated, kind);
-                let spread = json!({ "mean": mean(values.iter().copied()), "std": standard_deviation(&values) });
-                (kind.name.to_string(), spread)
+            let all = |part: fn(&Evaluated) -> &Scores| {
+                let score = |kind: &ScoreKind| {
+                    let values = scores(evaluated, kind, part);
+                    let spread = json!({ "mean": mean(values.iter().copied()), "std": standard_deviation(&values) });
+                    (kind.name.to_string(), spread)
+                };
+                Value::Object(tuning.objective().scores().iter().map(score).collect::<Map<_, _>>())
             };
             let name = if tuning.is_nested() { "nested_test" } else { "test" };
-            result[name] = Value::Object(tuning.objective().scores().iter().map(score).collect::<Map<_, _>>());
+            result[name] = all(|run| &run.test);
+            result["constant"] = all(|run| &run.constant);
             result["evaluated"] = json!(evaluated);
         }
         result
     }
 }
 
-fn scores(evaluated: &[Evaluated], kind: &ScoreKind) -> Vec<f64> {
-    evaluated.iter().filter_map(|run| run.test.get(kind.name)).collect()
+fn scores(evaluated: &[Evaluated], kind: &ScoreKind, part: fn(&Evaluated) -> &Scores) -> Vec<f64> {
+    evaluated.iter().filter_map(|run| part(run).get(kind.name)).collect()
 }
 
 /// Mean and deviation, in percent where the score is a share.

@@ -21,7 +21,13 @@ pub fn forward<T: Real>(
     basis: Option<&Vec<T>>,
     layout: &Layout,
 ) -> Result<()> {
-    weights(hop_weights, &parameters[layout.hop_logits.clone()], basis.map(Vec::as_slice), &layout.architecture);
+    match layout.hop_logits.is_empty() {
+        // Not walks: what there is of them, the node itself, counts as it is.
+        true => hop_weights.fill(T::one()),
+        false => {
+            weights(hop_weights, &parameters[layout.hop_logits.clone()], basis.map(Vec::as_slice), &layout.architecture)
+        }
+    }
     Ok(())
 }
 
@@ -56,6 +62,9 @@ pub fn backward<T: Real>(
     basis: Option<&Vec<T>>,
     layout: &Layout,
 ) -> Result<()> {
+    if layout.hop_logits.is_empty() {
+        return Ok(());
+    }
     let (d_logits, hop_logits) = (&mut gradient[layout.hop_logits.clone()], &parameters[layout.hop_logits.clone()]);
     let (d, kind) = (layout.architecture.features, layout.architecture.hop_weights);
     if kind == HopWeights::Free {

@@ -22,6 +22,8 @@ pub struct Hops<T> {
     pub width: usize,
     /// What stored gradients were multiplied by: half precision has little range.
     pub scale: T,
+    /// What the structure had learned when it was last gone through; the way back needs it.
+    pub structure: Vec<T>,
 }
 
 /// States by how they are stored.
@@ -44,7 +46,7 @@ impl<T: Real> Hops<T> {
             States::F16 => Stored::F16(Aligned::new(size)),
             States::Bf16 => Stored::Bf16(Aligned::new(size)),
         };
-        Hops { states, rows, hops, width, scale: T::one() }
+        Hops { states, rows, hops, width, scale: T::one(), structure: Vec::new() }
     }
 
     /// Elements of all states, for a memory plan.

@@ -1,6 +1,8 @@
 //! A batch made ready for the CPU ops.
 
 use super::chunks;
+use super::pairs::KnownPairs;
+use super::shells::KnownShells;
 use crate::batch::{Batch, Reach, TableRows};
 use crate::device::no_walk;
 use crate::loss::{Objective, Targets};
@@ -11,7 +13,12 @@ use harmonia_graph::array::Array;
 use harmonia_graph::dataset::{Features, Level, SparseRows, Values};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{Csr, Transition};
-use std::sync::Arc;
+use rayon::prelude::*;
+use std::cmp::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// Values of a feature that count as few: as many networks are evaluated instead of finding all pieces of one.
+const FEW_VALUES: usize = 8;
 
 /// Walk, features, offsets and targets of a batch.
 pub struct CpuInputs<T> {
@@ -31,8 +38,15 @@ pub struct CpuInputs<T> {
     pub outputs: usize,
     /// See [`Batch::targets`].
     pub targets: Targets,
+    /// See [`Batch::weights`].
+    pub weights: Option<Vec<f32>>,
     /// Units the loss is a mean over.
     pub units: usize,
+    /// Of models that weigh pairs of nodes: the walk probabilities of those that were looked at.
+    pub pairs: KnownPairs<T>,
+    /// Of models of distances: the shells of those that were looked at.
+    pub shells: KnownShells,
+    values: OnceLock<Arc<Vec<Vec<T>>>>,
 }
 
 /// How nodes reach the logits.
@@ -136,7 +150,11 @@ impl<T: Real> CpuInputs<T> {
             objective: batch.objective,
             outputs: batch.outputs,
             targets: batch.targets.clone(),
+            weights: batch.weights.clone(),
             units: batch.units.len(),
+            pairs: KnownPairs::default(),
+            shells: KnownShells::default(),
+            values: OnceLock::new(),
         })
     }
 
@@ -160,6 +178,44 @@ impl<T: Real> CpuInputs<T> {
             CpuReach::Table(table, sizes) => Ok((table, sizes)),
             _ => Err(Error::Device("this batch was not made from a table of walks".into())),
         }
+    }
+
+    /// The values of the first of so many copies of each column, increasing, where they are few; else none. Of sparse features zero is
+    /// one of them.
+    pub fn few_values(&self, copies: usize) -> Arc<Vec<Vec<T>>> {
+        let of_column = |values: &mut dyn Iterator<Item = f32>| {
+            let mut few: Vec<f32> = Vec::new();
+            for value in values {
+                if let Err(place) = few.binary_search_by(|known| known.partial_cmp(&value).unwrap_or(Ordering::Equal)) {
+                    if few.len() == FEW_VALUES {
+                        return Vec::new();
+                    }
+                    few.insert(place, value);
+                }
+            }
+            few.into_iter().map(T::from_f32).collect()
+        };
+        let all = |columns: usize, column: &(dyn Fn(usize) -> Vec<T> + Sync)| -> Vec<Vec<T>> {
+            (0..columns / copies).into_par_iter().map(|at| column(at * copies)).collect()
+        };
+        let found = self.values.get_or_init(|| {
+            let of_rows = |length: usize| length / self.nodes.max(1);
+            Arc::new(match &self.features {
+                InputFeatures::Dense(x) => {
+                    let cols = of_rows(x.len());
+                    all(cols, &|k| of_column(&mut x[k..].iter().step_by(cols).copied()))
+                }
+                InputFeatures::Half(x) => {
+                    let cols = of_rows(x.len());
+                    all(cols, &|k| of_column(&mut x[k..].iter().step_by(cols).map(|value| value.to_f32())))
+                }
+                InputFeatures::Sparse(x) => all(x.col_ptr.len() - 1, &|k| {
+                    let values = &x.values[x.col_ptr[k]..x.col_ptr[k + 1]];
+                    of_column(&mut std::iter::once(0.0).chain(values.iter().copied()))
+                }),
+            })
+        });
+        Arc::clone(found)
     }
 
     /// X of a batch that holds every entry as f32, rows x d.

@@ -14,7 +14,7 @@ use super::{Cpu, CpuInputs, Ops, chunks};
 use crate::architecture::Layout;
 use crate::config::DropoutPlace;
 use crate::device::{Dropout, Posted, Responses, Routing, mixed_forms};
-use crate::knots::Tables;
+use crate::knots::{Tables, planned_pieces};
 use crate::real::Real;
 use harmonia_graph::error::Result;
 use harmonia_graph::simd::simd;
@@ -40,7 +40,8 @@ pub fn compile<T: Ops>(
     parameters: &[T],
     layout: &Layout,
 ) -> Result<()> {
-    tables.compile(&routing.experts, &routing.gates, parameters, layout);
+    let (layout, parameters) = layout.plain(parameters);
+    tables.compile(&routing.experts, &routing.gates, &parameters, layout);
     Ok(())
 }
 
@@ -98,8 +99,29 @@ pub fn backward<T: Ops>(
             sums.iter_mut().for_each(|sum| *sum = sum.map(|value| value * factor));
         }
     }
-    tables.finish(gradient, d_gates, &sums, &routing.experts, &routing.gates, parameters, layout);
+    let (experts, gates) = (&routing.experts, &routing.gates);
+    if layout.is_plain() {
+        tables.finish(gradient, d_gates, &sums, experts, gates, parameters, layout);
+        return Ok(());
+    }
+    let (plain, made) = layout.plain(parameters);
+    let mut of_plain = vec![T::zero(); plain.len()];
+    tables.finish(&mut of_plain, d_gates, &sums, experts, gates, &made, plain);
+    layout.add_from_plain(gradient, parameters, &of_plain);
     Ok(())
+}
+
+/// Bytes of the sums over nodes, and of tiles of X, with as many pieces as plans count with.
+pub fn scratch_bytes<T>(nodes: usize, layout: &Layout) -> usize {
+    let a = &layout.architecture;
+    let jobs = nodes.div_ceil(job_rows(nodes));
+    let tiles = rayon::current_num_threads() * TILE * a.features * (size_of::<T>() + size_of::<u32>());
+    a.features * planned_pieces(a) * (1 + jobs * COPIES) * size_of::<[f64; 2]>() + tiles
+}
+
+/// Nodes whose sums one job takes.
+fn job_rows(rows: usize) -> usize {
+    rows.div_ceil(TILE).div_ceil(JOBS).max(TILES) * TILE
 }
 
 /// Factor on f_k: 1, or the mask of the feature.
@@ -156,7 +178,7 @@ fn sum_up<T: Real>(
     d: usize,
 ) {
     let (rows, stride) = (d_responses.rows(), tables.stride());
-    let job_rows = rows.div_ceil(TILE).div_ceil(JOBS).max(TILES) * TILE;
+    let job_rows = job_rows(rows);
     let mut partial = cpu.copies.filled(rows.div_ceil(job_rows) * sums.len(), [[0.0; 2]; COPIES]);
     partial.par_chunks_mut(sums.len()).enumerate().for_each(|(job, sums)| {
         for Panel { first, width, data } in d_responses.panels_in_order() {

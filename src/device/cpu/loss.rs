@@ -9,7 +9,7 @@ use crate::real::Real;
 use harmonia_graph::error::Result;
 use rayon::prelude::*;
 
-/// d_logits = ..., and the mean loss.
+/// d_logits = ..., and the mean loss, weighted where rows are.
 pub fn loss<T: Real>(
     _: &Cpu<T>,
     verdict: &mut Posted,
@@ -29,12 +29,17 @@ fn mean<T: Real, L: Loss>(d_logits: &mut [T], logits: &[T], inputs: &CpuInputs<T
     let partial: Vec<f64> = (d_logits.par_chunks_mut(ROW_CHUNK * outputs))
         .zip(logits.par_chunks(ROW_CHUNK * outputs))
         .zip(targets.par_chunks(ROW_CHUNK * width))
-        .map(|((d_logits, logits), targets)| {
+        .enumerate()
+        .map(|(chunk, ((d_logits, logits), targets))| {
+            // Times 1 is exact: without weights every bit is as if there were none.
+            let weight = |row: usize| inputs.weights.as_ref().map_or(1.0, |weights| weights[chunk * ROW_CHUNK + row]);
             let mut sum = 0.0;
             let rows = d_logits.chunks_exact_mut(outputs).zip(logits.chunks_exact(outputs));
-            for ((d_row, row), targets) in rows.zip(targets.chunks_exact(width)) {
+            for (at, ((d_row, row), targets)) in rows.zip(targets.chunks_exact(width)).enumerate() {
                 if targets[0].is_present() {
-                    sum += L::row(d_row, row, targets);
+                    let weight = weight(at);
+                    sum += f64::from(weight) * L::row(d_row, row, targets);
+                    let scale = scale * T::from_f32(weight);
                     d_row.iter_mut().for_each(|value| *value *= scale);
                 } else {
                     d_row.fill(T::zero());

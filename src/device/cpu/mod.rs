@@ -4,9 +4,12 @@
 //! seed gives the same bits on any number of them.
 
 mod adam;
+mod bends;
 pub(crate) mod chunks;
 mod element;
 mod expert;
+mod filter;
+mod fourier;
 pub(crate) mod gather;
 pub(crate) mod hop_weights;
 mod hops;
@@ -16,6 +19,7 @@ mod loss;
 mod monb;
 mod noise;
 mod ops;
+mod pairs;
 mod panels;
 mod points;
 mod pool;
@@ -23,6 +27,7 @@ mod project;
 mod propagate;
 mod readout;
 mod route;
+mod shells;
 mod table;
 mod table_rows;
 mod table_walks;
@@ -30,12 +35,12 @@ mod walk;
 
 use super::ops::each_op;
 use super::{
-    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Posted, Responses, Routing,
-    ScopeOf, VerdictOf,
+    AdamStep, Bends, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Posted, Responses,
+    Routing, ScopeOf, VerdictOf,
 };
-use crate::architecture::Layout;
+use crate::architecture::{Layout, Routes, Spread};
 use crate::batch::{Batch, Selection};
-use crate::config::States;
+use crate::config::{Monb, States};
 use crate::knots::Tables;
 use crate::plan::{BatchSizes, Plan, Space};
 use crate::real::Real;
@@ -140,6 +145,7 @@ impl<T: Ops> Device for Cpu<T> {
 
     fn retarget(&self, inputs: &mut CpuInputs<T>, batch: &Batch) -> Result<()> {
         inputs.targets.clone_from(&batch.targets);
+        inputs.weights.clone_from(&batch.weights);
         inputs.units = batch.units.len();
         Ok(())
     }
@@ -149,6 +155,10 @@ impl<T: Ops> Device for Cpu<T> {
     }
 
     fn select(&self, collection: &Infallible, _: &Selection) -> Result<CpuInputs<T>> {
+        match *collection {}
+    }
+
+    fn retarget_to(&self, _: &mut CpuInputs<T>, collection: &Infallible, _: &[u32]) -> Result<()> {
         match *collection {}
     }
 
@@ -187,6 +197,12 @@ impl<T: Ops> Device for Cpu<T> {
 
     fn knots(&self, _: &Layout) -> Result<Tables<T>> {
         Ok(Tables::default())
+    }
+
+    fn expect_values(&self, tables: &mut Tables<T>, inputs: &CpuInputs<T>, dropped: bool, layout: &Layout) {
+        let a = &layout.architecture;
+        let alone = a.routes() == Routes::Own && !dropped;
+        tables.points = alone.then(|| inputs.few_values(a.features / a.experts));
     }
 
     /// Tables grow as they are compiled.
@@ -231,6 +247,25 @@ impl<T: Ops> Device for Cpu<T> {
         Ok(())
     }
 
+    fn keep_signs(&self, values: &mut Vec<T>, signs: &Vec<T>) -> Result<()> {
+        let wrong = values.iter_mut().zip(signs).filter(|(value, sign)| **value * **sign < T::zero());
+        wrong.for_each(|(value, _)| *value = T::zero());
+        Ok(())
+    }
+
+    fn bend(
+        &self,
+        bends: &mut Bends<Self>,
+        responses: &mut Panels<T>,
+        gradient: &mut Vec<T>,
+        hop_weights: &Vec<T>,
+        parameters: &Vec<T>,
+        layout: &Layout,
+    ) -> Result<()> {
+        bends::bend(bends, responses, gradient, hop_weights, parameters, layout);
+        Ok(())
+    }
+
     fn upload_matrix(&self, values: &[T], features: usize) -> Result<Panels<T>> {
         Ok(Panels::from_row_major(values, features))
     }
@@ -246,12 +281,14 @@ impl<T: Ops> Device for Cpu<T> {
     fn send_rows(&self, reader: &mut RowReader<T>, buffer: &Vec<T>) -> Result<()> {
         let RowReader { rows, width, values } = reader;
         values.clear();
+        // All at once: a vector that grows would take twice as much.
+        values.reserve_exact(rows.len() * *width);
         values.extend(rows.iter().flat_map(|&row| &buffer[row as usize * *width..][..*width]));
         Ok(())
     }
 
     fn receive_rows(&self, values: &mut Vec<T>, reader: &mut RowReader<T>) -> Result<()> {
-        values.clone_from(&reader.values);
+        std::mem::swap(values, &mut reader.values);
         Ok(())
     }
 
@@ -263,10 +300,22 @@ impl<T: Ops> Device for Cpu<T> {
         let a = &layout.architecture;
         let space = match plan.space {
             Space::Features => propagate::scratch_bytes::<T>(batch.nodes, a.features, a.hops, self.states),
-            Space::Classes => project::scratch_bytes::<T>(batch.nodes, layout),
+            Space::Classes => {
+                project::scratch_bytes::<T>(batch.nodes, layout) + pairs::scratch_bytes::<T>(batch.nodes, layout)
+            }
             Space::Table => 0,
         };
-        space + Copies::planned_bytes(batch)
+        // Sparse responses are summed up feature by feature, in place.
+        let pieces = match plan.monb {
+            Monb::Knots if !plan.sparse => knots::scratch_bytes::<T>(batch.nodes, layout),
+            _ => 0,
+        };
+        let shells = if a.spread() == Spread::Shells {
+            batch.nodes.saturating_mul(4 * batch.nodes).min(shells::kept_bytes())
+        } else {
+            0
+        };
+        space + pieces + shells + Copies::planned_bytes(batch)
     }
 
     each_op!(through_ops, Self);

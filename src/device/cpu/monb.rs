@@ -11,8 +11,8 @@ use super::expert::{HiddenMask, LANES, PackedExpert, Scratch, TILE, lane_sum};
 use super::inputs::InputFeatures;
 use super::panels::Panel;
 use super::points::{ColumnSource, RowSource, Source};
-use super::{Cpu, CpuInputs, Ops, chunks};
-use crate::architecture::Layout;
+use super::{Cpu, CpuInputs, Ops, chunks, fourier};
+use crate::architecture::{Form, Layout};
 use crate::config::DropoutPlace;
 use crate::device::{Dropout, Responses, Routing, mixed_forms};
 use crate::real::Real;
@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Tasks a backward pass is cut into: enough to balance many cores, few enough to add up cheaply.
-const JOBS: usize = 32;
+pub(super) const JOBS: usize = 32;
 
 /// F = ...
 pub fn forward<T: Ops>(
@@ -34,6 +34,9 @@ pub fn forward<T: Ops>(
     dropout: Option<&Dropout>,
     layout: &Layout,
 ) -> Result<()> {
+    if layout.architecture.form() == Form::Fourier {
+        return fourier::forward(responses, inputs, parameters, dropout, layout);
+    }
     let model = Evaluator::new(routing, parameters, dropout, layout);
     let (cols, maskable) = (layout.architecture.features, inputs.maskable());
     match (responses, &inputs.features) {
@@ -86,6 +89,9 @@ pub fn backward<T: Ops>(
     dropout: Option<&Dropout>,
     layout: &Layout,
 ) -> Result<()> {
+    if layout.architecture.form() == Form::Fourier {
+        return fourier::backward(gradient, d_responses, inputs, dropout, layout);
+    }
     let model = Evaluator::new(routing, parameters, dropout, layout);
     let (cols, maskable) = (layout.architecture.features, inputs.maskable());
     let parts: Vec<PartialGradients<T>> = match (d_responses, &inputs.features) {
@@ -113,7 +119,7 @@ pub fn backward<T: Ops>(
 }
 
 /// 0..length in at most `parts` nearly equal ranges; depends on nothing else.
-fn cut(length: usize, parts: usize) -> Vec<Range<usize>> {
+pub(super) fn cut(length: usize, parts: usize) -> Vec<Range<usize>> {
     let parts = parts.clamp(1, length.max(1));
     (0..parts).map(|p| length * p / parts..length * (p + 1) / parts).collect()
 }
@@ -246,6 +252,8 @@ impl<'a, T: Ops> Evaluator<'a, T> {
     fn finish(&self, gradient: &mut [T], d_gates: &mut [T], parts: Vec<PartialGradients<T>>) {
         let architecture = &self.layout.architecture;
         let (active, bases, size) = (architecture.active, architecture.bases, self.width + 1);
+        let (coefficients, learned) =
+            (self.layout.coefficients_in(self.parameters), !self.layout.coefficients.is_empty());
         let mut heads = vec![T::zero(); self.heads.len()];
         for part in parts {
             gradient.iter_mut().zip(&part.experts).for_each(|(sum, &value)| *sum += value);
@@ -262,7 +270,7 @@ impl<'a, T: Ops> Evaluator<'a, T> {
             let output = &layers[layers.len() - 1];
             let first = self.layout.coefficients.start + k * bases;
             for b in 0..bases {
-                let a = self.parameters[first + b];
+                let a = coefficients[k * bases + b];
                 let row = output.weight.start + b * self.width;
                 let bias = output.bias.start + b;
                 let mut d_coefficient = self.parameters[bias] * sums[self.width];
@@ -271,7 +279,9 @@ impl<'a, T: Ops> Evaluator<'a, T> {
                     gradient[row + unit] += a * sums[unit];
                 }
                 gradient[bias] += a * sums[self.width];
-                gradient[first + b] += d_coefficient;
+                if learned {
+                    gradient[first + b] += d_coefficient;
+                }
             }
         }
     }
@@ -280,7 +290,7 @@ impl<'a, T: Ops> Evaluator<'a, T> {
 /// v = U^T a_k and w = u . a_k of every slot; d x m x (width + 1).
 fn fold_heads<T: Ops>(routing: &Routing<Cpu<T>>, parameters: &[T], layout: &Layout, width: usize) -> Vec<T> {
     let (active, bases) = (layout.architecture.active, layout.architecture.bases);
-    let coefficients = &parameters[layout.coefficients.clone()];
+    let coefficients = layout.coefficients_in(parameters);
     let mut heads = vec![T::zero(); routing.experts.len() * (width + 1)];
     (heads.par_chunks_mut(width + 1).zip(&routing.experts).enumerate()).for_each(|(at, (head, &expert))| {
         let layers = &layout.experts[expert as usize];

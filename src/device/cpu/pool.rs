@@ -25,8 +25,8 @@ impl<T: Copy> Pool<T> {
         let mut values = at.map(|at| free.swap_remove(at)).unwrap_or_default();
         drop(free);
         if values.capacity() < length {
-            // Its contents are of no use: they need not be moved.
-            values.clear();
+            // Its contents are of no use: they need not be there while a larger one is made.
+            values = Vec::new();
             values.reserve_exact(length);
         }
         values.resize(length, fill);

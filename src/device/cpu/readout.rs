@@ -26,16 +26,14 @@ pub fn forward<T: Real>(
     layout: &Layout,
 ) -> Result<()> {
     let outputs = layout.architecture.outputs;
-    let weight = &parameters[layout.readout_weight.clone()];
-    let bias = &parameters[layout.readout_bias.clone()];
+    let (weight, bias) = (&layout.readout_in(parameters)[..], &layout.intercept_in(parameters)[..]);
     match inputs.level {
         Level::Node => {
-            logits.chunks_exact_mut(outputs).for_each(|row| row.copy_from_slice(bias));
-            add_products(logits, state, weight, outputs);
+            products(logits, bias, state, weight);
         }
         Level::Graph => {
             let mut nodes = vec![T::zero(); state.rows() * outputs];
-            add_products(&mut nodes, state, weight, outputs);
+            products(&mut nodes, &vec![T::zero(); outputs], state, weight);
             for (row, range) in logits.chunks_exact_mut(outputs).zip(inputs.graph_ptr.windows(2)) {
                 row.copy_from_slice(bias);
                 for node in nodes[range[0] * outputs..range[1] * outputs].chunks_exact(outputs) {
@@ -71,7 +69,7 @@ pub fn backward<T: Real>(
             d_nodes.into()
         }
     };
-    let weight = &parameters[layout.readout_weight.clone()];
+    let weight = &layout.readout_in(parameters)[..];
     if inputs.table().is_ok() {
         let gradient = &mut gradient[layout.readout_weight.clone()];
         return backward_by_rows(gradient, state.as_rows_mut()?, &d_nodes, weight, outputs);
@@ -118,10 +116,12 @@ fn backward_by_rows<T: Real>(
     Ok(())
 }
 
-/// out += H Wo, a chunk of rows at a time, panels in order.
-fn add_products<T: Real>(out: &mut [T], state: &Panels<T>, weight: &[T], outputs: usize) {
+/// out = `start` in every row + H Wo, a chunk of rows at a time, panels in order.
+fn products<T: Real>(out: &mut [T], start: &[T], state: &Panels<T>, weight: &[T]) {
+    let outputs = start.len();
     out.par_chunks_mut(ROW_CHUNK / 8 * outputs).enumerate().for_each(|(chunk, out)| {
         let (first_row, rows) = (chunk * ROW_CHUNK / 8, out.len() / outputs);
+        out.chunks_exact_mut(outputs).for_each(|row| row.copy_from_slice(start));
         for Panel { first, width, data } in state.panels_in_order() {
             let block = View::new(&data[first_row * width..], rows, width);
             gemm(out, block, View::new(&weight[first * outputs..], width, outputs), true);

@@ -3,9 +3,10 @@
 //! Forward   N = e Wn, Q = e Wg + eps * sigmoid(N); top m of Q in each row, ties to the lower expert; pi = sigmoid(Q)
 //! Backward  dQ = dpi * pi (1 - pi), dN = dQ * eps * sigmoid(N) (1 - sigmoid(N)) on the chosen entries;
 //!           de += dQ Wg^T + dN Wn^T, dWg += e^T dQ, dWn += e^T dN
+//! A model without a router has the experts it was made with, gates of one, and nothing to go back to.
 
 use super::{Cpu, Ops};
-use crate::architecture::Layout;
+use crate::architecture::{Layout, Routes};
 use crate::device::Routing;
 use crate::device::gemm::{View, gemm};
 use crate::real::sigmoid;
@@ -25,6 +26,13 @@ pub fn forward<T: Ops>(
 ) -> Result<()> {
     let (q, c, m) = sizes(layout);
     let d = layout.architecture.features;
+    if layout.architecture.routes() != Routes::Learned {
+        // Copies of a column share an expert; a single one has all of them.
+        let copies = d / c;
+        routing.experts.iter_mut().enumerate().for_each(|(k, expert)| *expert = (k / copies) as u32);
+        routing.gates.fill(T::one());
+        return Ok(());
+    }
     let embeddings = View::new(&parameters[layout.embeddings.clone()], d, q);
     let [mut scores, mut scales] = [(); 2].map(|()| cpu.reals.take(d * c, T::zero()));
     gemm(&mut scores, embeddings, View::new(&parameters[layout.router_gate.clone()], q, c), false);
@@ -69,6 +77,9 @@ pub fn backward<T: Ops>(
     layout: &Layout,
 ) -> Result<()> {
     let (q, c, m) = sizes(layout);
+    if layout.architecture.routes() != Routes::Learned {
+        return Ok(());
+    }
     let one = T::one();
     for (at, &d_gate) in d_gates.iter().enumerate() {
         let (k, expert) = (at / m, routing.experts[at] as usize);

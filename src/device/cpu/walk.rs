@@ -4,6 +4,7 @@
 //! Backward  Y_0 = dlogits, Y_{t+1} = M^T Y_t. Kept is Z_t = D^-1 Y_t, because Z_{t+1} = D^-1 A^T Z_t is a step like that of
 //!           the forward pass: gathered, then divided by the degree of the row. Whoever reads Y_t multiplies by the degree.
 //! A graph task has no walk but weights: logits = beta + sum_j sum_t v_t[j] G_t[j], Y_t[j] = v_t[j] dlogits of its graph.
+//! Where responses reach targets otherwise than by walks, `shells`, `filter` and `pairs` do the same.
 //! dbeta = column sums of dlogits. Deterministic: every row is summed in the order of its entries.
 //! Where few rows are scored, A_t is computed within t steps of them only, and Y_t, zero elsewhere, summed from those within
 //! t - 1 steps: the same bits as from everything.
@@ -12,8 +13,8 @@ use super::element::Element;
 use super::gather::{self, Part};
 use super::hops::{Hops, with_states};
 use super::inputs::{CpuReach, CpuWalk};
-use super::{Cpu, CpuInputs, ROW_CHUNK, chunks};
-use crate::architecture::Layout;
+use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, filter, pairs, shells};
+use crate::architecture::{Layout, Spread};
 use crate::device::no_walk;
 use crate::real::Real;
 use harmonia_graph::error::Result;
@@ -36,7 +37,13 @@ pub fn forward<T: Real>(
     scope: Option<&Neighbourhood>,
     layout: &Layout,
 ) -> Result<()> {
-    let bias = &parameters[layout.readout_bias.clone()];
+    let bias = &layout.intercept_in(parameters)[..];
+    match layout.architecture.spread() {
+        Spread::Walks | Spread::Itself => {}
+        Spread::Shells => return shells::forward(logits, hops, parameters, inputs, scope, layout),
+        Spread::Filter => return filter::forward(logits, hops, parameters, inputs, layout),
+        Spread::Pairs => return pairs::forward(logits, hops, parameters, inputs, scope, layout),
+    }
     let (rows, width, count) = (hops.rows, hops.width, hops.hops);
     with_states!(&mut hops.states, states => match &inputs.reach {
         CpuReach::Walk(walk) => horner(cpu, logits, states, width, bias, walk, scope),
@@ -65,6 +72,12 @@ pub fn backward<T: Real>(
     });
     for (class, sum) in gradient[layout.readout_bias.clone()].iter_mut().enumerate() {
         *sum += T::from_f64(partial[class..].iter().step_by(outputs).sum());
+    }
+    match layout.architecture.spread() {
+        Spread::Walks | Spread::Itself => {}
+        Spread::Shells => return shells::backward(gradient, hops, d_logits, inputs, layout),
+        Spread::Filter => return filter::backward(gradient, hops, d_logits, inputs, layout),
+        Spread::Pairs => return pairs::backward(gradient, hops, d_logits, inputs, layout),
     }
     let is_half = matches!(hops.states, super::hops::Stored::F16(_));
     hops.scale = match &inputs.reach {

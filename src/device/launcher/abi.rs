@@ -685,16 +685,16 @@ pub struct ProjectStates {
     pub values: *mut f32,
     /// rows; null: all 1
     pub inverse_degree: *const f32,
+    /// as in WalkStart: what is loaded is divided by it
+    pub scale: *const f32,
     pub rows: u64,
     /// project_totals: rows of a part
     pub part_rows: u64,
     pub columns: u32,
-    /// factor on what is loaded
-    pub unscale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ProjectStates"][::core::mem::size_of::<ProjectStates>() - 48usize];
+    ["Size of ProjectStates"][::core::mem::size_of::<ProjectStates>() - 56usize];
     ["Alignment of ProjectStates"][::core::mem::align_of::<ProjectStates>() - 8usize];
 };
 #[repr(C)]
@@ -739,13 +739,14 @@ pub struct ProjectSparseBackward {
     pub weights: *const f32,
     /// n; null: all 1
     pub inverse_degree: *const f32,
+    /// as in ProjectStates
+    pub scale: *const f32,
     pub x: SparseColumns,
     pub columns: u32,
-    pub unscale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ProjectSparseBackward"][::core::mem::size_of::<ProjectSparseBackward>() - 120usize];
+    ["Size of ProjectSparseBackward"][::core::mem::size_of::<ProjectSparseBackward>() - 128usize];
     ["Alignment of ProjectSparseBackward"][::core::mem::align_of::<ProjectSparseBackward>() - 8usize];
 };
 /// walk.cu. States as in project.cu.
@@ -762,14 +763,14 @@ pub struct WalkStart {
     pub node_weights: *const f32,
     /// n; walk_weighted_start
     pub graph_of: *const u32,
+    /// 1: factor on stored states, of half_scale; states that are not half: not read
+    pub scale: *const f32,
     /// n
     pub rows: u64,
     pub columns: u32,
     pub width: u32,
     pub outputs: u32,
     pub hops: u32,
-    /// factor on stored states
-    pub scale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -879,16 +880,16 @@ pub struct PropagateStart {
     pub inverse_degree: *const f32,
     /// d: theta_0
     pub hop_weights: *const f32,
+    /// 1: factor on stored states, of half_scale; states that are not half: not read
+    pub state_scale: *const f32,
     pub rows: u64,
     /// rows of a block
     pub block_rows: u64,
     pub cols: u32,
-    /// factor on stored states: a power of two that keeps half in range, else 1
-    pub state_scale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of PropagateStart"][::core::mem::size_of::<PropagateStart>() - 72usize];
+    ["Size of PropagateStart"][::core::mem::size_of::<PropagateStart>() - 80usize];
     ["Alignment of PropagateStart"][::core::mem::align_of::<PropagateStart>() - 8usize];
 };
 #[repr(C)]
@@ -919,6 +920,8 @@ pub struct Propagate {
     pub rows: *const u64,
     /// a bit per row: states that may be other than zero; null: all
     pub sources: *const u64,
+    /// as in PropagateStart
+    pub state_scale: *const f32,
     /// rows of the matrix, or segments of long rows
     pub items: u64,
     /// items of a block
@@ -926,7 +929,6 @@ pub struct Propagate {
     pub cols: u32,
     /// lanes of an item in the kernels for fewer than 32 columns
     pub group: u32,
-    pub state_scale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -954,14 +956,49 @@ pub struct PropagateLong {
     pub long_rows: *const u32,
     /// of each long row, and the end
     pub first_segment: *const u32,
+    /// as in PropagateStart
+    pub state_scale: *const f32,
     pub long_row_count: u32,
     pub cols: u32,
-    pub state_scale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of PropagateLong"][::core::mem::size_of::<PropagateLong>() - 88usize];
     ["Alignment of PropagateLong"][::core::mem::align_of::<PropagateLong>() - 8usize];
+};
+/// bends.cu
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct Bends {
+    /// points x d: F at the points in, the penalty's gradient by it out
+    pub responses: *mut f32,
+    /// T x d
+    pub d_hop_weights: *mut f32,
+    /// d x L, +=
+    pub d_readout: *mut f32,
+    /// d
+    pub penalties: *mut f32,
+    /// points x d: of each feature, then any numbers
+    pub points: *const f32,
+    /// d: points of a feature
+    pub counts: *const f32,
+    /// T x d
+    pub hop_weights: *const f32,
+    /// d x L
+    pub readout: *const f32,
+    pub strength: f64,
+    /// points of the feature that has most
+    pub rows: u32,
+    pub features: u32,
+    pub hops: u32,
+    pub outputs: u32,
+    /// whether hop weights have a size of their own
+    pub free_hops: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Bends"][::core::mem::size_of::<Bends>() - 96usize];
+    ["Alignment of Bends"][::core::mem::align_of::<Bends>() - 8usize];
 };
 /// readout.cu
 #[repr(C)]
@@ -1011,12 +1048,14 @@ pub struct Loss {
     pub rows: u64,
     pub block_rows: u64,
     pub outputs: u32,
+    /// words of a row of targets: those of the loss, and perhaps its weight
+    pub stride: u32,
     /// 1 / targets
     pub scale: f32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Loss"][::core::mem::size_of::<Loss>() - 56usize];
+    ["Size of Loss"][::core::mem::size_of::<Loss>() - 64usize];
     ["Alignment of Loss"][::core::mem::align_of::<Loss>() - 8usize];
 };
 #[repr(C)]
@@ -1236,8 +1275,8 @@ pub struct TableForward {
     pub block_features: u32,
     /// columns of the block
     pub width: u32,
-    /// whether its weights fit shared memory
-    pub staged: u32,
+    /// columns of the feature that has most; 0: weights stay in global memory
+    pub longest: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1450,6 +1489,23 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct HalfScale {
+    /// 1: the power of two that brings the largest to about `size`; 1 where there is nothing to scale
+    pub scale: *mut f32,
+    /// of `largest`
+    pub partial: *const f32,
+    pub length: u64,
+    /// on the largest
+    pub factor: f32,
+    pub size: f32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HalfScale"][::core::mem::size_of::<HalfScale>() - 32usize];
+    ["Alignment of HalfScale"][::core::mem::align_of::<HalfScale>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct Judge {
     pub verdict: *mut Verdict,
     /// of the loss, or of the squares of a gradient
@@ -1509,6 +1565,19 @@ pub struct Adam {
 const _: () = {
     ["Size of Adam"][::core::mem::size_of::<Adam>() - 96usize];
     ["Alignment of Adam"][::core::mem::align_of::<Adam>() - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct KeepSigns {
+    pub values: *mut f32,
+    /// 1, -1, or 0 where any number will do
+    pub signs: *const f32,
+    pub length: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of KeepSigns"][::core::mem::size_of::<KeepSigns>() - 24usize];
+    ["Alignment of KeepSigns"][::core::mem::align_of::<KeepSigns>() - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -55,6 +55,15 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.run("keep", Grid::flat(values.len()), &arguments) }
     }
 
+    /// Values of the wrong sign turn into zeros; nobody waits.
+    pub(super) fn keep_value_signs(&self, values: &mut Buffer<V, f32>, signs: &Buffer<V, f32>) -> Result<()> {
+        assert_eq!(values.len(), signs.len(), "a sign for each");
+        let length = values.len() as u64;
+        let arguments = abi::KeepSigns { values: self.at_mut(values, 0), signs: self.at(signs, 0), length };
+        // SAFETY: both have `length` elements.
+        unsafe { self.run("keep_signs", Grid::flat(values.len()), &arguments) }
+    }
+
     pub(super) fn clear(&self, buffer: &mut Buffer<V, f32>) -> Result<()> {
         self.wipe(buffer)
     }

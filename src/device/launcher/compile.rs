@@ -9,7 +9,7 @@ use super::verdict::DeviceVerdict;
 use super::{Buffer, Driver, Grid, Launcher, abi, stretches};
 use crate::architecture::{Architecture, Layout};
 use crate::device::Routing;
-use crate::knots::most_pieces;
+use crate::knots::{most_pieces, planned_room};
 use harmonia_graph::error::Result;
 
 /// Threads of the blocks that compile an expert.
@@ -113,17 +113,6 @@ impl Sizes {
 /// Thresholds of a feature with so many pieces at most.
 pub(super) fn padded(stride: usize) -> usize {
     stride.next_power_of_two() - 1
-}
-
-/// Pieces of an expert that there is room for at first. They are about as many as hidden units (Hanin and Rolnick, 2019).
-fn planned_room(architecture: &Architecture) -> usize {
-    let units: usize = architecture.hidden.iter().sum();
-    (units + units / 2 + 1).min(most_pieces(&architecture.hidden))
-}
-
-/// Pieces of a feature that plans count with. Should experts have more, the plan's reserve has room for them.
-pub(super) fn planned_pieces(architecture: &Architecture) -> usize {
-    architecture.active * (planned_room(architecture) - 1) + 1
 }
 
 /// Bytes of tables and of what is needed to make them, by plan.

@@ -14,6 +14,10 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
+        // What is not learned has the weights that the pass began with.
+        if layout.hop_logits.is_empty() {
+            return Ok(());
+        }
         let arguments = abi::HopWeightsForward {
             hop_weights: self.at_mut(hop_weights, 0),
             hop_logits: self.at(parameters, layout.hop_logits.start),
@@ -37,6 +41,9 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
+        if layout.hop_logits.is_empty() {
+            return Ok(());
+        }
         let arguments = abi::HopWeightsBackward {
             d_hop_logits: self.at_mut(gradient, layout.hop_logits.start),
             d_hop_weights: self.at(d_hop_weights, 0),

@@ -29,7 +29,7 @@ pub struct DeviceInputs<V: Driver> {
     pub(super) objective: Objective,
     /// L.
     pub(super) outputs: usize,
-    /// See [`Batch::targets`]; words that the kernel of the loss reads as its own type.
+    /// See [`Batch::target_words`]; words that the kernel of the loss reads as its own type, and perhaps weights.
     pub(super) targets: Buffer<V, u32>,
     /// Rows of the logits that have one; none where the device put the batch together.
     pub(super) target_rows: Option<Buffer<V, u32>>,
@@ -166,7 +166,7 @@ impl<V: Driver> DeviceInputs<V> {
             level: batch.level,
             objective: batch.objective,
             outputs: batch.outputs,
-            targets: launcher.copy(batch.targets.words())?,
+            targets: launcher.copy(&batch.target_words())?,
             target_rows: Some(launcher.copy(&target_rows(batch))?),
             units: batch.units.len(),
         })
@@ -174,20 +174,30 @@ impl<V: Driver> DeviceInputs<V> {
 
     /// The rows that were targets are none, those of `batch` are: nothing else is copied.
     pub(super) fn retarget(&mut self, launcher: &Launcher<V>, batch: &Batch) -> Result<()> {
-        let (rows, words) = (target_rows(batch), batch.targets.words());
+        let (rows, words) = (target_rows(batch), batch.target_words());
         if words.len() != self.targets.len() {
             return Err(Error::Device(format!("{} targets in place of {}", words.len(), self.targets.len())));
         }
         let width = words.len() / batch.rows().max(1);
         let own: Vec<u32> = rows.iter().flat_map(|&row| &words[row as usize * width..][..width]).copied().collect();
+        self.set_targets(launcher, launcher.copy(&rows)?, &launcher.copy(&own)?, width)
+    }
+
+    /// The same with rows and words, `width` of each, that are on the device.
+    pub(super) fn set_targets(
+        &mut self,
+        launcher: &Launcher<V>,
+        rows: Buffer<V, u32>,
+        words: &Buffer<V, u32>,
+        width: usize,
+    ) -> Result<()> {
         let Some(before) = self.target_rows.take() else {
-            return Err(Error::Device("the targets of graphs that were put together on the device are theirs".into()));
+            return Err(Error::Device("the targets of a batch that was put together on the device are its own".into()));
         };
         launcher.set_targets(&mut self.targets, &before, None, width)?;
-        let rows = launcher.copy(&rows)?;
-        launcher.set_targets(&mut self.targets, &rows, Some(&launcher.copy(&own)?), width)?;
+        launcher.set_targets(&mut self.targets, &rows, Some(words), width)?;
+        self.units = rows.len();
         self.target_rows = Some(rows);
-        self.units = batch.units.len();
         Ok(())
     }
 

@@ -54,16 +54,19 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 36] = [
+const LINEAR: [&str; 39] = [
     "adam",
+    "bends",
     "draw_noise",
     "graph_sum_backward",
     "graph_sum_forward",
+    "half_scale",
     "hop_weights_backward",
     "hop_weights_forward",
     "judge_loss",
     "judge_norm",
     "keep",
+    "keep_signs",
     "largest",
     "monb_finish_coefficients",
     "monb_finish_gates",

@@ -1,7 +1,7 @@
 //! Launches of `kernels/knots.cu`: look-ups and sums over pieces. Tables are made, and sums turned into gradients, by
 //! `compile`.
 
-use super::compile::{DeviceKnots, padded, planned_bytes, planned_pieces};
+use super::compile::{DeviceKnots, padded, planned_bytes};
 use super::inputs::DeviceFeatures;
 use super::sparse::SparseFeatures;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, abi, masks, stretches};
@@ -9,6 +9,7 @@ use crate::architecture::Layout;
 use crate::config::DropoutPlace;
 use crate::device::mixed_forms;
 use crate::device::{Dropout, Responses, Routing};
+use crate::knots::planned_pieces;
 use crate::plan::BatchSizes;
 use harmonia_graph::error::{Error, Result};
 use std::ptr::null_mut;

@@ -44,10 +44,11 @@ impl<V: Driver> Launcher<V> {
             rows,
             block_rows,
             outputs: inputs.outputs as u32,
+            stride: (inputs.targets.len() as u64 / rows.max(1)) as u32,
             scale: (1.0 / count) as f32,
         };
-        // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against; one partial sum per
-        // block.
+        // SAFETY: logits and gradient hold rows x L, targets what the loss holds a row of logits against and perhaps its weight,
+        // `stride` words; one partial sum per block.
         unsafe { self.run(inputs.objective.kernel(), Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
         self.judge_loss(verdict, &partial, count)
     }

@@ -8,6 +8,7 @@
 pub mod abi;
 mod adam;
 mod belt;
+mod bends;
 mod compile;
 mod driver;
 mod hop_weights;
@@ -26,6 +27,7 @@ mod reduce;
 mod route;
 mod rows;
 mod select;
+mod select_rows;
 mod sparse;
 mod table;
 mod table_cells;
@@ -37,8 +39,8 @@ mod walk_panels;
 
 use super::ops::each_op;
 use super::{
-    AdamStep, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Responses, Routing, ScopeOf,
-    VerdictOf,
+    AdamStep, Bends, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Responses, Routing,
+    ScopeOf, VerdictOf,
 };
 use crate::architecture::Layout;
 use crate::batch::{Batch, Selection};
@@ -283,6 +285,10 @@ impl<V: Driver> Device for Launcher<V> {
         self.select_batch(collection, selection)
     }
 
+    fn retarget_to(&self, inputs: &mut DeviceInputs<V>, collection: &DeviceCollection<V>, rows: &[u32]) -> Result<()> {
+        self.retarget_rows(inputs, collection, rows)
+    }
+
     fn scope(&self, batch: &Batch, rows: &[u32], hops: usize) -> Result<Option<DeviceScope<V>>> {
         let Some(transition) = batch.transition() else { return Ok(None) };
         let near = batch.scope(rows, hops, LOOKED_THROUGH);
@@ -352,6 +358,22 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn keep(&self, kept: &mut Buffer<V, f32>, values: &Buffer<V, f32>) -> Result<()> {
         self.keep_values(kept, values)
+    }
+
+    fn keep_signs(&self, values: &mut Buffer<V, f32>, signs: &Buffer<V, f32>) -> Result<()> {
+        self.keep_value_signs(values, signs)
+    }
+
+    fn bend(
+        &self,
+        bends: &mut Bends<Self>,
+        responses: &mut DeviceMatrix<V>,
+        gradient: &mut Buffer<V, f32>,
+        hop_weights: &Buffer<V, f32>,
+        parameters: &Buffer<V, f32>,
+        layout: &Layout,
+    ) -> Result<()> {
+        self.bend_responses(bends, responses, gradient, hop_weights, parameters, layout)
     }
 
     fn upload_matrix(&self, values: &[f32], features: usize) -> Result<DeviceMatrix<V>> {

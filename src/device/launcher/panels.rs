@@ -5,13 +5,13 @@
 //! size of panels, and where X is on the device.
 
 use super::belt::{Belt, Panel};
-use super::compile::planned_pieces;
 use super::inputs::DeviceFeatures;
 use super::knots::chunk_rows;
 use super::project::{padded, stretch_rows};
 use super::{DeviceInputs, Driver, Launcher};
 use crate::architecture::Layout;
 use crate::config::Monb;
+use crate::knots::planned_pieces;
 use crate::plan::{BatchSizes, Plan, Space};
 use bytemuck::cast_slice_mut;
 use harmonia_graph::dataset::{Features, Values};

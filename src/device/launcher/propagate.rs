@@ -12,9 +12,6 @@ use std::ptr::{null, null_mut};
 
 /// Below this a warp that moves four columns per lane would leave most of its lanes idle.
 const WIDE4_COLUMNS: usize = 96;
-/// Size the largest state is brought to where states are stored as half. They never grow from hop to hop: M averages, and
-/// so does the backward walk on the symmetric matrices that `inputs` lets through. What is 10^8 times smaller is lost.
-const HALF_SIZE: f32 = 16384.0;
 
 /// Kernels of one direction, by element type.
 pub(super) struct Kernels {
@@ -78,7 +75,7 @@ struct Hop<'a, V: Driver> {
     state: *const c_void,
     responses: *const f32,
     hop_weights: *const f32,
-    state_scale: f32,
+    state_scale: *const f32,
 }
 
 #[allow(unsafe_code)]
@@ -97,10 +94,8 @@ impl<V: Driver> Launcher<V> {
         // States as wide as F start as F itself.
         let copied = self.states != States::F32 && hops > 1;
         let mut states = self.alternating(rows * cols, hops, copied)?;
-        let state_scale = match self.states {
-            States::F16 => half_scale(self.largest(&responses.values, cols, None)?),
-            States::F32 | States::Bf16 => 1.0,
-        };
+        let scale = self.state_scale(&responses.values, cols, None)?;
+        let state_scale = scale.as_ref().map_or(null(), |scale| self.at(scale, 0));
         let start = abi::PropagateStart {
             accumulated: self.at_mut(&mut state.values, 0),
             state: if copied { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
@@ -156,11 +151,9 @@ impl<V: Driver> Launcher<V> {
         // <F, y> of each block of rows and of each long row.
         let mut partial = self.allocate::<f32>((blocks as usize + long) * cols)?;
         let partial_rows = |t: usize| blocks + if t == 0 { 0 } else { long as u64 };
-        let state_scale = match self.states {
-            // Gradients are averages over the targets: far below the smallest half where there are many.
-            States::F16 => half_scale(self.largest(&gradient.values, cols, Some(&walk.inverse_degree))?),
-            States::F32 | States::Bf16 => 1.0,
-        };
+        // Gradients are averages over the targets: far below the smallest half where there are many.
+        let scale = self.state_scale(&gradient.values, cols, Some(&walk.inverse_degree))?;
+        let state_scale = scale.as_ref().map_or(null(), |scale| self.at(scale, 0));
         let start = abi::PropagateStart {
             accumulated: self.at_mut(&mut gradient.values, 0),
             state: if hops > 1 { self.at_mut(&mut states[0], 0).cast() } else { null_mut() },
@@ -209,6 +202,21 @@ impl<V: Driver> Launcher<V> {
         let long = (batch.entries + batch.nodes) / abi::HARMONIA_LONG_ROW as usize;
         let sums = (blocks + long + 2 * long) * a.features + partial_sums(blocks + long, a.features);
         states + sums * size_of::<f32>()
+    }
+
+    /// What states are multiplied by, where they are stored as half.
+    fn state_scale(
+        &self,
+        values: &Buffer<V, f32>,
+        columns: usize,
+        inverse_degree: Option<&Buffer<V, f32>>,
+    ) -> Result<Option<Buffer<V, f32>>> {
+        if self.states != States::F16 {
+            return Ok(None);
+        }
+        let mut scale = self.allocate(1)?;
+        self.half_scale(&mut scale, values, columns, inverse_degree, 1.0)?;
+        Ok(Some(scale))
     }
 
     /// Two buffers for states, as far as this many hops need them.
@@ -298,12 +306,6 @@ impl<V: Driver> Launcher<V> {
         // buffers are 256-byte aligned, so rows of a multiple of four columns are aligned for four.
         unsafe { self.run(names[self.states as usize], grid, arguments) }
     }
-}
-
-/// The power of two that brings `largest` to about [`HALF_SIZE`]; 1 where there is nothing to scale.
-pub(super) fn half_scale(largest: f32) -> f32 {
-    let exponent = (HALF_SIZE / largest).log2().floor();
-    if exponent.is_finite() { exponent.clamp(-100.0, 100.0).exp2() } else { 1.0 }
 }
 
 /// (blocks, rows of a block) of the row kernels: at least as many rows as a block takes at once.

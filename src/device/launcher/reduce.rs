@@ -1,4 +1,4 @@
-//! Launches of `kernels/reduce.cu`: the second stage of every reduction.
+//! Launches of `kernels/reduce.cu`: the second stage of every reduction, and the scale of states as half.
 
 use super::{Buffer, Driver, Grid, Launcher, THREADS, abi, stretches};
 use harmonia_graph::error::Result;
@@ -7,6 +7,10 @@ use harmonia_graph::error::Result;
 const PART_ROWS: u64 = 256;
 /// More parts would not fit the grid; parts grow instead.
 const MOST_PARTS: u64 = 1 << 15;
+
+/// Size the largest state is brought to where states are stored as half. They never grow from hop to hop: M averages, and
+/// so does the backward walk on the symmetric matrices that `inputs` lets through. What is 10^8 times smaller is lost.
+const HALF_SIZE: f32 = 16384.0;
 
 /// How many rows are cut: (parts, rows of one); `None` where they are added up at once.
 pub(super) fn parts(rows: u64) -> Option<(u64, u64)> {
@@ -57,13 +61,15 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.sum_columns(out, self.at(&partial, 0), parts, columns, accumulate) }
     }
 
-    /// Largest |value|, or |value / degree of its row|.
-    pub(super) fn largest(
+    /// The scale of states as half, from the largest |value|, or |value / degree of its row|, times a factor: nobody waits for it.
+    pub(super) fn half_scale(
         &self,
+        scale: &mut Buffer<V, f32>,
         values: &Buffer<V, f32>,
         columns: usize,
         inverse_degree: Option<&Buffer<V, f32>>,
-    ) -> Result<f32> {
+        factor: f32,
+    ) -> Result<()> {
         let length = values.len() as u64;
         let (blocks, block_length) = stretches(length, 1 << 12, 1 << 10);
         let mut partial = self.allocate::<f32>(blocks as usize)?;
@@ -75,8 +81,17 @@ impl<V: Driver> Launcher<V> {
             block_length,
             columns: columns as u32,
         };
-        // SAFETY: one partial result per block; the matrix has `length` elements and a degree per row.
-        unsafe { self.run("largest", Grid::new([blocks, 1], [THREADS, 1]), &arguments)? };
-        Ok(self.fetch(&partial)?.into_iter().fold(0.0, f32::max))
+        let finish = abi::HalfScale {
+            scale: self.at_mut(scale, 0),
+            partial: self.at(&partial, 0),
+            length: blocks,
+            factor,
+            size: HALF_SIZE,
+        };
+        // SAFETY: one partial result per block; the matrix has `length` elements and a degree per row; the scale is one number.
+        unsafe {
+            self.run("largest", Grid::new([blocks, 1], [THREADS, 1]), &arguments)?;
+            self.run("half_scale", Grid::new([1, 1], [THREADS, 1]), &finish)
+        }
     }
 }

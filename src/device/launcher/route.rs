@@ -1,7 +1,7 @@
 //! Launches of `kernels/route.cu`.
 
 use super::{Buffer, Driver, Grid, Launcher, abi};
-use crate::architecture::{Architecture, Layout};
+use crate::architecture::{Architecture, Layout, Routes};
 use crate::device::Routing;
 use harmonia_graph::error::{Error, Result};
 
@@ -30,6 +30,17 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
+        if !a.family.kind.has_kernels() {
+            let kind = a.family.kind.name();
+            return Err(Error::Config(format!("there are no kernels for model.kind = {kind}: set run.device = cpu")));
+        }
+        if layout.output_penalty > 0.0 {
+            return Err(Error::Config("there are no kernels for train.output_penalty: set run.device = cpu".into()));
+        }
+        // The only expert has the gate that the pass began with.
+        if a.routes() != Routes::Learned {
+            return Ok(());
+        }
         let bytes = warp_bytes(a);
         let limit = self.driver.shared_limit();
         let warps = if shared_bytes(a) <= limit { WARPS } else { 1 };
@@ -69,6 +80,9 @@ impl<V: Driver> Launcher<V> {
         layout: &Layout,
     ) -> Result<()> {
         let a = &layout.architecture;
+        if a.routes() != Routes::Learned {
+            return Ok(());
+        }
         let arguments = abi::RouteBackward {
             d_embeddings: self.at_mut(gradient, layout.embeddings.start),
             d_router_gate: self.at_mut(gradient, layout.router_gate.start),

@@ -1,23 +1,35 @@
-//! Batches put together on the device from graphs that are all there: launches of `kernels/select.cu`.
+//! Batches put together on the device from what is all there: graphs of a dataset, by launches of `kernels/select.cu`; rows of a
+//! table of walks and targets of one graph in `select_rows`.
 //!
-//! The numbers of the graphs go up, nothing else. What comes out is what a copy of the same batch from the host would be, but for
-//! segments of columns that are empty.
+//! The numbers of graphs or units go up, nothing else. What comes out is what a copy of the same batch from the host would be, but
+//! for segments of columns that are empty.
 
 use super::inputs::{DeviceCsr, DeviceFeatures, DeviceReach, DeviceWalk, DeviceWeights, WalkMatrix};
+use super::select_rows::TableUnits;
 use super::sparse::SparseFeatures;
 use super::{Buffer, DeviceInputs, Driver, Grid, Launcher, abi};
-use crate::batch::{Batch, Reach, Selection};
+use crate::batch::{Batch, GraphSelection, Reach, Selection};
 use crate::device::no_walk;
 use crate::plan::Plan;
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
 use std::ptr::{null, null_mut};
 
-/// Part of the free memory that all graphs of a dataset may take.
+/// Part of the free memory that all a batch may be made of may take.
 const SHARE: usize = 4;
 
-/// All graphs of a dataset, with the targets that steps may have.
-pub struct DeviceCollection<V: Driver> {
+/// What batches are made of, with the targets that steps may have.
+pub enum DeviceCollection<V: Driver> {
+    /// All graphs of a dataset.
+    Graphs(Graphs<V>),
+    /// All units of a table of walks.
+    Table(TableUnits<V>),
+    /// Of the one graph that every batch has, the targets of all rows.
+    Targets(Buffer<V, u32>),
+}
+
+/// All graphs of a dataset.
+pub struct Graphs<V: Driver> {
     all: DeviceInputs<V>,
     /// Columns of X.
     features: usize,
@@ -27,7 +39,7 @@ pub struct DeviceCollection<V: Driver> {
 
 /// A batch under way.
 struct Chosen<'a, V: Driver> {
-    selection: &'a Selection,
+    selection: &'a GraphSelection,
     all: &'a DeviceInputs<V>,
     graphs: Buffer<V, u32>,
     /// Before each graph: nodes, entries of the walk, non-zeros of X.
@@ -40,16 +52,31 @@ struct Chosen<'a, V: Driver> {
 }
 
 impl<V: Driver> DeviceCollection<V> {
-    /// None of rows so long that they would have to be cut, of a table of walks, or where most of the memory is needed otherwise.
+    /// None where the host has to make batches, or most of the memory is needed otherwise.
     pub(super) fn new(launcher: &Launcher<V>, whole: &Batch, plan: Plan) -> Result<Option<Self>> {
+        let one_graph = whole.graph_ptr.len() == 2;
+        match &whole.reach {
+            Reach::Table(rows) => Ok(TableUnits::new(launcher, whole, rows, plan)?.map(DeviceCollection::Table)),
+            Reach::Walk(_) | Reach::Weights(_) if one_graph => {
+                let words = whole.target_words();
+                let fits = launcher.has_room(size_of_val(&words[..]))?;
+                fits.then(|| launcher.copy(&words).map(DeviceCollection::Targets)).transpose()
+            }
+            Reach::Walk(_) | Reach::Weights(_) => Ok(Graphs::new(launcher, whole, plan)?.map(DeviceCollection::Graphs)),
+        }
+    }
+}
+
+impl<V: Driver> Graphs<V> {
+    /// None of rows so long that they would have to be cut.
+    fn new(launcher: &Launcher<V>, whole: &Batch, plan: Plan) -> Result<Option<Self>> {
         let largest = match &whole.reach {
             Reach::Weights(weights) => {
                 let of_graph = |pair: &[usize]| &weights.values()[pair[0] * weights.hops()..pair[1] * weights.hops()];
                 let most = |values: &[f64]| values.iter().map(|&value| value as f32).fold(1.0, f32::max);
                 whole.graph_ptr.windows(2).map(|pair| most(of_graph(pair))).collect()
             }
-            Reach::Walk(_) => Vec::new(),
-            Reach::Table(_) => return Ok(None),
+            Reach::Walk(_) | Reach::Table(_) => Vec::new(),
         };
         if whole.has_longer_rows(u64::from(abi::HARMONIA_LONG_ROW)) {
             return Ok(None);
@@ -57,21 +84,34 @@ impl<V: Driver> DeviceCollection<V> {
         let x =
             if plan.sparse { whole.features.bytes() } else { whole.nodes() * whole.features.cols * size_of::<f32>() };
         let reach = whole.transition().map_or(0, |walk| walk.bytes());
-        if launcher.driver.free_bytes()?.is_some_and(|free| (x + reach) > free / SHARE) {
+        if !launcher.has_room(x + reach)? {
             return Ok(None);
         }
         let all = DeviceInputs::new(launcher, whole, plan)?;
-        Ok(Some(DeviceCollection { all, features: whole.features.cols, largest }))
+        Ok(Some(Graphs { all, features: whole.features.cols, largest }))
     }
 }
 
 #[allow(unsafe_code)]
 impl<V: Driver> Launcher<V> {
+    /// Whether so many bytes are few beside what is free.
+    pub(super) fn has_room(&self, bytes: usize) -> Result<bool> {
+        Ok(self.driver.free_bytes()?.is_none_or(|free| bytes <= free / SHARE))
+    }
+
     pub(super) fn select_batch(
         &self,
         collection: &DeviceCollection<V>,
         selection: &Selection,
     ) -> Result<DeviceInputs<V>> {
+        match (collection, selection) {
+            (DeviceCollection::Graphs(graphs), Selection::Graphs(selection)) => self.select_graphs(graphs, selection),
+            (DeviceCollection::Table(units), Selection::Rows(rows)) => self.select_rows(units, rows),
+            _ => Err(Error::Device("a batch of something else than what the device holds".into())),
+        }
+    }
+
+    fn select_graphs(&self, collection: &Graphs<V>, selection: &GraphSelection) -> Result<DeviceInputs<V>> {
         let all = &collection.all;
         if let Some(graph) = selection.graphs.iter().find(|&&graph| graph as usize >= all.graphs()) {
             return Err(Error::Device(format!("graph {graph} of {} graphs", all.graphs())));
@@ -120,7 +160,7 @@ impl<V: Driver> Launcher<V> {
     }
 
     /// Offsets of the graphs, and where each node comes from.
-    fn choose<'a>(&self, all: &'a DeviceInputs<V>, selection: &'a Selection) -> Result<Chosen<'a, V>> {
+    fn choose<'a>(&self, all: &'a DeviceInputs<V>, selection: &'a GraphSelection) -> Result<Chosen<'a, V>> {
         let count = selection.graphs.len();
         let matrix = match &all.reach {
             DeviceReach::Walk(walk) => Some(&walk.matrix.resident()?.row_ptr),
@@ -158,7 +198,7 @@ impl<V: Driver> Launcher<V> {
             graph_of: self.at_mut(&mut chosen.graph_of, 0),
             batch,
         };
-        // SAFETY: graphs are below their number (`select_batch`), offsets one more than graphs, and of nodes there are as many as
+        // SAFETY: graphs are below their number (`select_graphs`), offsets one more than graphs, and of nodes there are as many as
         // the chosen graphs have (`Batches::selection`, of the dataset that is here).
         unsafe {
             self.run("select_graphs", kinds, &arguments)?;
@@ -178,15 +218,29 @@ impl<V: Driver> Launcher<V> {
     }
 
     /// Some rows of words of 32 bits.
-    fn gather<T: bytemuck::Pod>(
+    pub(super) fn gather<T: bytemuck::Pod>(
         &self,
         all: &Buffer<V, T>,
         rows: &Buffer<V, u32>,
         width: usize,
     ) -> Result<Buffer<V, T>> {
         let mut out = self.allocate::<T>(rows.len() * width)?;
+        self.gather_into(&mut out, 0, all, rows, width)?;
+        Ok(out)
+    }
+
+    /// The same, from row `first` of what is there on.
+    pub(super) fn gather_into<T: bytemuck::Pod>(
+        &self,
+        out: &mut Buffer<V, T>,
+        first: usize,
+        all: &Buffer<V, T>,
+        rows: &Buffer<V, u32>,
+        width: usize,
+    ) -> Result<()> {
+        assert!((first + rows.len()) * width <= out.len(), "rows have their place");
         let arguments = abi::ReadRows {
-            out: self.at_mut(&mut out, 0).cast(),
+            out: self.at_mut(out, first * width).cast(),
             values: self.at(all, 0).cast(),
             rows: self.at(rows, 0),
             row_count: rows.len() as u64,
@@ -194,8 +248,7 @@ impl<V: Driver> Launcher<V> {
         };
         // SAFETY: rows are those of `all`, `width` words each; as many are gathered as there is room for. A load and a store
         // keep all bits of a word.
-        unsafe { self.run("read_rows", Grid::flat(out.len()), &arguments)? };
-        Ok(out)
+        unsafe { self.run("read_rows", Grid::flat(rows.len() * width), &arguments) }
     }
 
     fn select_matrix(&self, all: &WalkMatrix<V>, chosen: &Chosen<'_, V>) -> Result<WalkMatrix<V>> {

@@ -46,6 +46,8 @@ struct BlockShape {
     features: usize,
     first_column: usize,
     width: usize,
+    /// Columns of the feature that has most.
+    longest: usize,
 }
 
 /// Rows of a table that a batch is made of.
@@ -53,7 +55,8 @@ pub(super) struct DeviceTableRows<V: Driver> {
     table: Arc<DeviceTable<V>>,
     pub(super) host: TableRows,
     rows: Buffer<V, u32>,
-    sizes: Option<Buffer<V, f32>>,
+    /// Nodes of each; none where rows are nodes.
+    pub(super) sizes: Option<Buffer<V, f32>>,
     /// Panels of this batch are not those of others.
     number: u64,
 }
@@ -62,6 +65,11 @@ impl<V: Driver> DeviceTableRows<V> {
     /// Rows of X that masks of inputs apply to.
     pub(super) fn own(&self) -> usize {
         self.host.own()
+    }
+
+    /// Other rows of the same table.
+    pub(super) fn with_rows(&self, host: TableRows, rows: Buffer<V, u32>, sizes: Option<Buffer<V, f32>>) -> Self {
+        DeviceTableRows { table: Arc::clone(&self.table), host, rows, sizes, number: batch_number() }
     }
 
     /// The table on the device.
@@ -81,6 +89,7 @@ impl<V: Driver> DeviceTable<V> {
                 features: block.features.len(),
                 first_column: column_feature.len(),
                 width: block.width(),
+                longest: block.features.clone().map(|k| table.columns(block, k).count).max().unwrap_or(0),
             });
             scales.extend(column_order(table, block).iter().flat_map(|&column| block.scales[column]));
             for k in block.features.clone() {
@@ -163,7 +172,8 @@ impl<V: Driver> Launcher<V> {
         let state_at = self.at_mut(&mut state.values, 0);
         self.each_part(rows, stretch, true, &mut |part| {
             for (at, block) in table.blocks.iter().enumerate() {
-                let bytes = block.width * size_of::<f32>();
+                // A place for each column of each feature, as if all had as many.
+                let bytes = block.longest * block.features * size_of::<f32>();
                 let staged = bytes <= WEIGHT_BYTES;
                 let arguments = abi::TableForward {
                     state: state_at.wrapping_add(part.first * d),
@@ -180,7 +190,7 @@ impl<V: Driver> Launcher<V> {
                     first_feature: block.first_feature as u32,
                     block_features: block.features as u32,
                     width: block.width as u32,
-                    staged: u32::from(staged),
+                    longest: if staged { block.longest as u32 } else { 0 },
                 };
                 let mut grid = Grid::flat(part.count * block.features);
                 grid.shared_bytes = if staged { bytes as u32 } else { 0 };
@@ -322,7 +332,7 @@ fn check<'a, V: Driver>(
         return Err(Error::Device("this batch was not made from a table of walks".into()));
     };
     let fits = state.rows == rows.rows.len()
-        && responses.rows == rows.host.first_end() + rows.host.ends()
+        && responses.rows == rows.host.nodes()
         && [state.cols, responses.cols] == [rows.host.table.grid.features(); 2];
     if fits { Ok(rows) } else { Err(Error::Device("matrices of another batch".into())) }
 }

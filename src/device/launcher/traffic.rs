@@ -323,6 +323,14 @@ impl StepTraffic<'_> {
         self.add("monb_finish_hidden", parameters, parameters, Bytes::streamed(3.0 * F * parameters));
     }
 
+    /// The scale of states as half: all that will be stored is looked at once.
+    fn half_scale(&mut self, elements: f64, degrees: f64) {
+        let (blocks, _) = stretches(elements as u64, 1 << 12, 1 << 10);
+        let partial = F * blocks as f64;
+        self.add("largest", elements, 2.0 * elements, Bytes::extra(F * (elements + degrees) + partial));
+        self.add("half_scale", 1.0, blocks as f64, Bytes::extra(partial + F));
+    }
+
     fn propagate(&mut self, backward: bool) {
         let Problem { nodes, entries, weighted, states, ref layout, .. } = *self.problem;
         let (d, hops, size) = (layout.architecture.features, layout.architecture.hops, states.bytes());
@@ -332,7 +340,7 @@ impl StepTraffic<'_> {
         let kind = states as usize;
         if states == States::F16 {
             let degrees = if backward { nodes as f64 } else { 0.0 };
-            self.add("largest", elements, 2.0 * elements, Bytes::extra(F * (elements + degrees)));
+            self.half_scale(elements, degrees);
         }
         // <F, y> of every block.
         let partial = Bytes::extra(if backward { F * (blocks as usize * d) as f64 } else { 0.0 });

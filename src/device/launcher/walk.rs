@@ -2,7 +2,6 @@
 
 use super::inputs::{DeviceReach, DeviceRows, DeviceScope, DeviceWalk, DeviceWeights, LongRows, WalkMatrix};
 use super::project::{DeviceHops, padded};
-use super::propagate::half_scale;
 use super::reduce::partial_sums;
 use super::walk_panels::CsrRows;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, THREADS, abi, by_states, stretches};
@@ -130,31 +129,28 @@ impl<V: Driver> Launcher<V> {
         let d_bias = self.at_mut(gradient, layout.readout_bias.start);
         // SAFETY: d_logits hold rows x L, the gradient the whole layout.
         unsafe { self.sum_columns(d_bias, self.at(d_logits, 0), rows, outputs, true)? };
-        hops.scale = match self.states {
-            // Gradients are averages over the targets: far below the smallest half where there are many.
-            States::F16 => {
-                // What is stored is divided by degrees, which weights below one make small.
-                let largest = match &inputs.reach {
-                    DeviceReach::Walk(walk) => self.largest(d_logits, outputs, Some(&walk.inverse_degree))?,
-                    DeviceReach::Weights(weights) => self.largest(d_logits, outputs, None)? * weights.largest,
-                    DeviceReach::Table(_) => return Err(no_walk()),
-                };
-                half_scale(largest)
-            }
-            States::F32 | States::Bf16 => 1.0,
-        };
+        // Gradients are averages over the targets: far below the smallest half where there are many.
+        if self.states == States::F16 {
+            // What is stored is divided by degrees, which weights below one make small.
+            let (inverse_degree, factor) = match &inputs.reach {
+                DeviceReach::Walk(walk) => (Some(&walk.inverse_degree), 1.0),
+                DeviceReach::Weights(weights) => (None, weights.largest),
+                DeviceReach::Table(_) => return Err(no_walk()),
+            };
+            self.half_scale(&mut hops.scale, d_logits, outputs, inverse_degree, factor)?;
+        }
         let mut start = abi::WalkStart {
             state: self.hop_at(hops, 0),
             d_logits: self.at(d_logits, 0),
             inverse_degree: null(),
             node_weights: null(),
             graph_of: null(),
+            scale: self.at(&hops.scale, 0),
             rows: hops.rows as u64,
             columns: hops.columns() as u32,
             width: hops.width as u32,
             outputs: outputs as u32,
             hops: hops.hops as u32,
-            scale: hops.scale,
         };
         let kind = self.states as usize;
         match &inputs.reach {

@@ -1,14 +1,15 @@
 //! The buffers of a run, counted by sizes alone.
 
-use super::{MemoryPlan, Planned};
+use super::{MemoryPlan, Planned, pair_bytes};
 use crate::architecture::Layout;
-use crate::config::Config;
+use crate::config::{ClassWeights, Config};
 use crate::device::Device;
 use crate::device::launcher::abi::HARMONIA_LONG_ROW;
 use crate::loss::Objective;
+use crate::model::SMOOTHNESS_POINTS;
 use crate::model::panels::PanelPlan as Scoring;
 use crate::plan::{BatchSizes, Plan, Space, Streamed};
-use crate::tabulate::TablePlan;
+use crate::tabulate::{TablePlan, kept};
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::graph::{Neighbourhood, Split, Transition};
 use harmonia_graph::walk_table::BLOCK_HATS;
@@ -20,6 +21,8 @@ const TABLE_STRETCHES: usize = 512;
 const TABLE_STRETCH: usize = 64;
 /// The cells of a table.
 const TABLE: &str = "table of walks";
+/// What is computed of the logits that are scored.
+const SCORES: &str = "scores, at most";
 /// Validation units whose walks are drawn at once, at least.
 const DRAWN: usize = 1 << 12;
 
@@ -70,9 +73,10 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             tabled.retain(|(name, _)| *name != TABLE);
         }
         let walking = scored.map_or_else(|| self.walking(streamed), |scored| self.scoring(scored));
-        let (host, device, panels) = (self.host(), self.always(), self.panels(streamed));
+        let ((host, made), tabulating) = (self.host(), self.tabulating());
+        let (device, panels) = (self.always(), self.panels(streamed));
         let scored_classes = scored.map(|scored| scored.classes);
-        MemoryPlan { host, device, walking, tabled, streamed, panels, scored_classes, allowed: None }
+        MemoryPlan { host, made, tabulating, device, walking, tabled, streamed, panels, scored_classes, allowed: None }
     }
 
     /// Panels of classes in which nodes are scored after training from a table; training that walks has room for a whole pass.
@@ -87,7 +91,13 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             ("states of a panel of classes", scored.state_bytes(nodes, a.hops)),
             ("responses being scored", scored.work_bytes(nodes, a.features)),
             ("logits that are scored", self.scored_units() * a.outputs * F),
+            (SCORES, self.score_bytes()),
         ]
+    }
+
+    /// Of the largest part of the split: what is computed of logits, on the host.
+    fn score_bytes(&self) -> usize {
+        Objective::scoring_bytes(self.scored_units(), self.layout.architecture.outputs)
     }
 
     /// Of the largest part of the split.
@@ -96,34 +106,43 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0)
     }
 
-    fn host(&self) -> Vec<Planned> {
+    /// What is there, and what is made of it.
+    fn host(&self) -> (Vec<Planned>, Vec<Planned>) {
         let Run { device, layout, plan, dataset, batch, .. } = self;
         let matrix = batch.nodes * layout.architecture.features * F;
         let adjacency = dataset.graph.adjacency();
-        let mut host = vec![
-            ("features", dataset.features.bytes()),
-            ("graph", adjacency.bytes()),
-            ("walk", self.walk_bytes(dataset.graph.nodes(), adjacency.entries())),
-        ];
+        let mut host = vec![("features", dataset.features.bytes()), ("graph", adjacency.bytes())];
+        let mut made = vec![("walk", self.walk_bytes(dataset.graph.nodes(), adjacency.entries()))];
         if device.copies() {
+            made.push((SCORES, self.score_bytes()));
             if !plan.sparse && !matches!(dataset.features.values(), Values::Dense(_)) {
-                host.push(("features, widened to copy", matrix));
+                made.push(("features, widened to copy", matrix));
             }
-        } else if let Values::Sparse(sparse) = dataset.features.values() {
-            // By columns beside the rows; or made dense.
-            let bytes = if plan.sparse { 3 * sparse.values.len() * F } else { matrix };
-            host.push(("features as read, at most", bytes));
+        } else {
+            made.push(("degrees, inverted", batch.nodes * F));
+            if let Values::Sparse(sparse) = dataset.features.values() {
+                // By columns beside the rows; or made dense.
+                let bytes = if plan.sparse { 3 * sparse.values.len() * F } else { matrix };
+                made.push(("features as read, at most", bytes));
+            }
         }
         if let Some(table) = self.table {
             match self.end_bytes(table) {
                 0 => {}
-                ends => host.push(("features at ends of walks", ends)),
+                ends => made.push(("features at ends of walks", ends)),
             }
             if !device.copies() {
-                host.push((TABLE, table.bytes()));
+                let to = if kept::is_kept(dataset, table) { &mut host } else { &mut made };
+                to.push((TABLE, table.bytes()));
             }
         }
-        host
+        (host, made)
+    }
+
+    /// States of a strip of columns and the values of a block, beside the walk.
+    fn tabulating(&self) -> Vec<Planned> {
+        let made = self.table.map(|table| table.making_bytes(self.dataset.graph.nodes()));
+        made.map(|bytes| ("states while a table is made", bytes)).into_iter().collect()
     }
 
     fn always(&self) -> Vec<Planned> {
@@ -137,6 +156,9 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             ("routing noise", a.features * a.experts * F),
             ("hop weights and gradient", 2 * a.hops * a.features * F),
         ];
+        if self.device.copies() {
+            always.push(("parameters and moments of the epoch before", 3 * layout.len() * F));
+        }
         if let Some(ends) = self.table.map(|table| self.end_bytes(table)).filter(|&ends| ends > 0)
             && !self.device.copies()
         {
@@ -181,15 +203,21 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             }
             Space::Table => walking.push(("states H, dH", batch.rows * a.features * F)),
         }
+        if let Some(bytes) = pair_bytes(dataset, a) {
+            walking.push(("walks between pairs, at most", usize::try_from(bytes).unwrap_or(usize::MAX)));
+        }
         if dataset.level == Level::Node {
             // Of a step's targets and of the rows that are scored.
-            let sets = 2 * Neighbourhood::planned_bytes(batch.nodes, a.hops.saturating_sub(1));
+            let sets = 2 * Neighbourhood::planned_bytes(batch.nodes, a.scoped_hops().saturating_sub(1));
             let long = if device.copies() { 2 * a.hops * long_row_bytes(batch) } else { 0 };
             walking.push(("rows near targets, at most", sets + long));
         }
-        let targets = Objective::of(&dataset.labels).width(a.outputs);
-        if device.copies() && config.train.batch_size > 0 && dataset.graphs() > 1 {
-            walking.push(("all graphs, where batches are put together", self.collection_bytes(targets)));
+        let targets = self.target_words();
+        if device.copies() && config.train.batch_size > 0 {
+            walking.push(match dataset.graphs() {
+                1 => ("labels of all steps", (batch.rows + config.train.batch_size) * (targets + 1) * F),
+                _ => ("all graphs, where batches are put together", self.collection_bytes(targets)),
+            });
         }
         // Gathered where they are computed, with the numbers of their rows; and those of the rows that have targets.
         let (scored, train) = (self.scored_units(), &dataset.split.train);
@@ -197,9 +225,28 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             ("hop states and sums", device.scratch_bytes(batch, layout, *plan)),
             ("logits and gradient", 2 * batch.rows * a.outputs * F),
             ("labels", batch.rows * targets * F),
+            ("points of smoothness", self.smoothness_bytes()),
             ("logits that are scored", (scored * (a.outputs + 1) + train.len()) * F),
         ]);
+        if !device.copies() {
+            walking.push((SCORES, self.score_bytes()));
+        }
         walking
+    }
+
+    /// Of points that responses are looked at, F and dF there, and what is found of each feature; nothing where nobody looks.
+    fn smoothness_bytes(&self) -> usize {
+        let Run { layout, config, .. } = self;
+        let points = SMOOTHNESS_POINTS * layout.architecture.features;
+        if config.train.smoothness > 0.0 { (6 * points + layout.len()) * F } else { 0 }
+    }
+
+    /// Words that a row of logits is held against, and its weight.
+    fn target_words(&self) -> usize {
+        let Run { layout, dataset, config, .. } = self;
+        let weighted =
+            dataset.weights.is_some() || config.train.class_weights != ClassWeights::None || config.train.bagging;
+        Objective::of(&dataset.labels).width(layout.architecture.outputs) + usize::from(weighted)
     }
 
     /// Of everything that batches of graphs are put together from.
@@ -234,7 +281,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
                 self.device.scratch_bytes(&sizes, self.layout, plan)
             })
             .sum();
-        let targets = Objective::of(&self.dataset.labels).width(a.outputs);
+        let targets = self.target_words();
         let panel = streamed.table_bytes;
         let parts = step.div_ceil(self.table_stretch(table)).max(1);
         let widest = table.width().min(BLOCK_HATS * table.contents.steps());
@@ -242,7 +289,8 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         let sums = F * (partial + 5 * table.width() + 4 * d);
         // What corrects a table: a sum per stretch, hop or point and feature.
         let walked = if ends > 0 { F * (parts + 2) * (table.contents.steps() + table.grid.most()) * d } else { 0 };
-        vec![
+        let collected = self.device.copies() && self.config.train.batch_size > 0 && panel == 0 && table.walks == 0;
+        let mut tabled = vec![
             match panel {
                 0 => (TABLE, table.bytes()),
                 _ => ("table of walks, two panels", 2 * panel + panel / self.table_row_bytes(table).max(1) * F),
@@ -253,7 +301,12 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
             ("states of its units", rows * d * F),
             ("pieces and sums of its units", scratch),
             ("logits of its units", rows * (3 * a.outputs + targets + 4) * F),
-        ]
+        ];
+        if collected {
+            let units = table.contents.units.len() + table.grid.most() + 1;
+            tabled.push(("all its units, where batches are put together", units * (d + targets + 3) * F));
+        }
+        tabled
     }
 
     /// Units of a step, and validation units that are there beside it.

@@ -4,10 +4,10 @@
 mod buffers;
 mod panels;
 
-use crate::architecture::Layout;
+use crate::architecture::{Architecture, Layout, Spread};
 use crate::config::Config;
 use crate::device::Device;
-use crate::plan::{Plan, Streamed};
+use crate::plan::{Plan, Streamed, pairs};
 use crate::tabulate::TablePlan;
 use buffers::Run;
 use harmonia_graph::dataset::Dataset;
@@ -24,8 +24,12 @@ pub type Planned = (&'static str, usize);
 
 /// Memory a training run will take.
 pub struct MemoryPlan {
-    /// Of the dataset and what stays beside it in the host's memory.
+    /// Of the dataset, and of a table in a file: there already, or mapped.
     pub host: Vec<Planned>,
+    /// Of what a run makes of them in the host's memory, and keeps.
+    pub made: Vec<Planned>,
+    /// Beside it, of what it has while a table is made: never together with what follows.
+    pub tabulating: Vec<Planned>,
     /// Of what the device has all the time: of its own memory, or of the host's too.
     pub device: Vec<Planned>,
     /// Beside it, of what it has while graphs are walked.
@@ -61,9 +65,15 @@ impl MemoryPlan {
         sum(&self.device) + sum(&self.walking).max(sum(&self.tabled))
     }
 
+    /// Bytes of this process that a run takes at most at once beside what is there already, on a device that works in the host's memory.
+    pub fn process_bytes(&self) -> usize {
+        sum(&self.made) + sum(&self.tabulating).max(self.device_bytes())
+    }
+
     /// Every buffer.
     pub fn buffers(&self) -> impl Iterator<Item = Planned> {
-        self.host.iter().chain(&self.device).chain(&self.walking).chain(&self.tabled).copied()
+        let host = self.host.iter().chain(&self.made).chain(&self.tabulating);
+        host.chain(&self.device).chain(&self.walking).chain(&self.tabled).copied()
     }
 
     /// Refuses a run that would not fit the device or the limit on memory, before any of it is allocated.
@@ -124,11 +134,12 @@ impl MemoryPlan {
 
     /// What the CPU allocates is memory of this process.
     fn check_limit(&self, runs: usize) -> Result<()> {
-        let planned = self.device_bytes().saturating_mul(runs);
+        let planned = self.process_bytes().saturating_mul(runs);
         if memory::fits(planned as u64) {
             return Ok(());
         }
-        let all = self.device.iter().chain(&self.walking).chain(&self.tabled);
+        let all = self.made.iter().chain(&self.tabulating);
+        let all = all.chain(&self.device).chain(&self.walking).chain(&self.tabled);
         let (largest, most) = all.max_by_key(|(_, bytes)| bytes).copied().unwrap_or_default();
         Err(Error::Device(format!(
             "out of memory: planned {}{} ({largest}: {}), the limit is {}; lower model.bases, model.hidden or model.experts, or \
@@ -139,6 +150,12 @@ impl MemoryPlan {
             bytes(memory::limit().unwrap_or(0) as u64)
         )))
     }
+}
+
+/// Bytes of the walk probabilities of all pairs of nodes, and of who they are; none where a model does not weigh pairs.
+pub fn pair_bytes(dataset: &Dataset, architecture: &Architecture) -> Option<u128> {
+    let each = (architecture.family.reach as u128 + 2) * buffers::F as u128;
+    (architecture.spread() == Spread::Pairs).then(|| pairs(dataset).saturating_mul(each))
 }
 
 fn sum(buffers: &[Planned]) -> usize {

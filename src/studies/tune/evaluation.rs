@@ -22,6 +22,9 @@ pub struct Evaluated {
     pub fold: Option<usize>,
     /// Scores of the test units.
     pub test: Scores,
+    /// What always predicting the most frequent class, or the mean, gets there.
+    #[serde(default)]
+    pub constant: Scores,
 }
 
 impl<D: Device<Real = f32>> Tuning<'_, D> {
@@ -51,7 +54,8 @@ impl<D: Device<Real = f32>> Tuning<'_, D> {
             let job = Job { trial, round: Round { name, valid: 1 }, divisor: 1, rung: self.rungs.len() + 2 };
             let (measured, test) = self.train(&job, true)?;
             self.listener.run(&job, &measured);
-            Ok(Evaluated { trial, seed: name.seed, fold: name.fold, test: test.unwrap_or_default() })
+            let [test, constant] = test.unwrap_or_default();
+            Ok(Evaluated { trial, seed: name.seed, fold: name.fold, test, constant })
         })?;
         let mut new = missing.iter().zip(evaluated);
         let all: Vec<Evaluated> =

@@ -4,14 +4,12 @@
 use super::Trial;
 use super::search::{Job, Measured};
 use crate::loss::Scores;
-use harmonia_graph::error::{Error, Result};
-use harmonia_graph::files;
+use crate::studies::journal::Lines;
+use harmonia_graph::error::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Trial, seed, fold, part that validates, divisor of the epochs: rungs that train the same share its result.
@@ -53,8 +51,7 @@ fn is_next(valid: &usize) -> bool {
 
 /// The file, and what is in it.
 pub struct Journal {
-    path: PathBuf,
-    inside: Mutex<(File, HashMap<Key, Measured>)>,
+    inside: Mutex<(Lines, HashMap<Key, Measured>)>,
 }
 
 impl Journal {
@@ -63,32 +60,33 @@ impl Journal {
     /// # Errors
     /// It is of another search, or cannot be written.
     pub fn open(directory: &Path, search: &Value) -> Result<Journal> {
-        files::check_directory(directory)?;
-        std::fs::create_dir_all(directory).map_err(Error::io("create directory", directory))?;
-        files::remove_unfinished(directory);
-        let path = directory.join("trials.jsonl");
-        let header = json!({ "search": search }).to_string() + "\n";
-        let mut known = HashMap::new();
-        let mut whole = header.clone();
-        if path.exists() {
-            let text = files::read_text(&path)?;
-            check_same(&path, text.lines().next().unwrap_or(""), search)?;
-            // A line cut off by a kill is left out, and so is what follows it.
-            for line in text.lines().skip(1) {
-                let Ok(read) = serde_json::from_str::<Line>(line) else { break };
-                whole += line;
-                whole.push('\n');
-                known.insert((read.trial, read.seed, read.fold, read.valid, read.divisor), read.measured());
-            }
-        }
-        files::write_atomic(&path, whole.as_bytes())?;
-        let file = File::options().append(true).open(&path).map_err(Error::io("write", &path))?;
-        Ok(Journal { path, inside: Mutex::new((file, known)) })
+        let (lines, known) = Lines::open::<Line>(directory, "trials.jsonl", "search", search)?;
+        let known = known
+            .into_iter()
+            .map(|line| ((line.trial, line.seed, line.fold, line.valid, line.divisor), line.measured()));
+        Ok(Journal { inside: Mutex::new((lines, known.collect())) })
     }
 
     /// What came of a training, if it is finished.
     pub fn get(&self, job: &Job) -> Option<Measured> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner).1.get(&key(job)).cloned()
+    }
+
+    /// What a training in full takes, by those that are finished; none where none is.
+    pub fn seconds_in_full(&self) -> Option<f64> {
+        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut seconds, mut trainings) = (0.0, 0.0);
+        for (key, measured) in inside.1.iter().filter(|(_, measured)| measured.failed.is_none()) {
+            seconds += measured.seconds;
+            trainings += 1.0 / key.4 as f64;
+        }
+        (trainings > 0.0 && seconds > 0.0).then(|| seconds / trainings)
+    }
+
+    /// Trainings that are finished, of those with this share of the epochs.
+    pub fn finished(&self, divisor: usize) -> usize {
+        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        inside.1.keys().filter(|key| key.4 == divisor).count()
     }
 
     /// Adds a training.
@@ -110,10 +108,8 @@ impl Journal {
             seconds: measured.seconds,
             failed: measured.failed.clone(),
         };
-        let mut text = serde_json::to_string(&line).map_err(|error| Error::file(&self.path, error.to_string()))?;
-        text.push('\n');
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        inside.0.write_all(text.as_bytes()).map_err(Error::io("write", &self.path))?;
+        inside.0.add(&line)?;
         inside.1.insert(key(job), measured.clone());
         Ok(())
     }
@@ -126,31 +122,13 @@ impl Line {
     }
 }
 
-/// Refuses the results of another search, and says what differs.
-fn check_same(path: &Path, first: &str, search: &Value) -> Result<()> {
-    let written = serde_json::from_str::<Value>(first).ok().map(|mut line| line["search"].take());
-    let Some(Value::Object(written)) = written else {
-        return Err(Error::file(path, "is not the file of a search; choose another directory (--out)"));
-    };
-    // Numbers as they are after having been written.
-    let search: Value = serde_json::from_str(&search.to_string()).unwrap_or_default();
-    let differing = |(key, value): (&String, &Value)| (written.get(key) != Some(value)).then(|| key.clone());
-    let differ: Vec<String> = search.as_object().into_iter().flatten().filter_map(differing).collect();
-    match differ.is_empty() {
-        true => Ok(()),
-        false => Err(Error::file(
-            path,
-            format!("is of another search, with other {}; choose another directory (--out)", differ.join(", ")),
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
     use crate::studies::tune::search::Round;
     use crate::train::RunName;
+    use serde_json::json;
 
     #[test]
     fn finished_trainings_are_read_again_and_a_line_cut_off_is_not() {
@@ -164,6 +142,7 @@ mod tests {
         let journal = Journal::open(home.path(), &search).unwrap();
         journal.add(&job(0), &trial, &measured).unwrap();
         journal.add(&job(1), &trial, &measured).unwrap();
+        drop(journal);
         let path = home.path().join("trials.jsonl");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 9]).unwrap();
@@ -171,6 +150,7 @@ mod tests {
         assert_eq!((journal.get(&job(0)), journal.get(&job(1))), (Some(measured.clone()), None));
         journal.add(&job(1), &trial, &measured).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        drop(journal);
         let error = Journal::open(home.path(), &json!({ "seed": 2, "space": "x" })).err().unwrap().to_string();
         assert!(error.contains("another search, with other seed;"), "{error}");
     }

@@ -1,8 +1,9 @@
 //! Tuning: settings found by random search with successive halving, by validation alone.
 //!
-//! [`Space`] says what is searched, [`halving`] on which budgets, [`mod@search`] who is compared with whom, a journal keeps
-//! what is finished. Runs are in memory. Test units are scored by [`Tuning::evaluate`] and nowhere else.
+//! [`Space`] says what is searched, [`halving`] on which rungs, `budget` how much of it fits into a time, [`mod@search`] who is
+//! compared with whom, a journal keeps what is finished. Runs are in memory. Test units are scored by [`Tuning::evaluate`] and nowhere else.
 
+mod budget;
 mod evaluation;
 pub mod halving;
 mod journal;
@@ -25,7 +26,7 @@ use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::stop::Stop;
 use journal::Journal;
-use search::{Criterion, Job, Measured, Outcome, Round, search};
+use search::{Criterion, Job, Measured, NOT_BEGUN, Outcome, Round, search};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +49,21 @@ pub trait Listener: Sync {
     fn round(&self, rung: usize, runs: usize, known: usize);
     /// A run is over.
     fn run(&self, job: &Job, measured: &Measured);
+    /// The time is enough for some of the settings of a rung alone.
+    fn shortened(&self, shortened: &Shortened);
+}
+
+/// A rung that a budget leaves fewer settings than were planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shortened {
+    /// Counted from 1; after the last rung, the comparison over all runs.
+    pub rung: usize,
+    /// Settings that go into it.
+    pub settings: usize,
+    /// Settings that would have.
+    pub planned: usize,
+    /// What a training in full takes, in seconds.
+    pub seconds: f64,
 }
 
 /// Says nothing.
@@ -56,6 +72,7 @@ pub struct Silent;
 impl Listener for Silent {
     fn round(&self, _: usize, _: usize, _: usize) {}
     fn run(&self, _: &Job, _: &Measured) {}
+    fn shortened(&self, _: &Shortened) {}
 }
 
 /// A search, ready to begin or to go on.
@@ -82,6 +99,8 @@ pub struct Tuning<'a, D: Device<Real = f32>> {
     small: bool,
     /// When no more trainings begin.
     deadline: Option<Instant>,
+    /// Whether some were not begun for it.
+    cut: AtomicBool,
     /// Trainings at a time, where somebody said.
     jobs: Option<usize>,
 }
@@ -103,7 +122,8 @@ pub struct Request<'a> {
     pub metric: &'a str,
     /// Where results are kept.
     pub directory: &'a Path,
-    /// How long trainings may begin; what is finished then decides, and the same search may go on later.
+    /// How long the search may take: it tries as many settings as fit, by what its first trainings take. No training begins
+    /// after it; what is finished then decides, and the same search may go on later.
     pub budget: Option<Duration>,
     /// Trainings at a time; none: as many as there are threads where they are small, else one.
     pub jobs: Option<usize>,
@@ -181,6 +201,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
             inner,
             small,
             deadline: budget.map(|budget| Instant::now() + budget),
+            cut: AtomicBool::new(false),
             jobs,
         })
     }
@@ -200,7 +221,27 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
     /// # Errors
     /// [`Error::Cancelled`] after a stop request: what is finished is kept. A device or disk that failed.
     pub fn run(&self) -> Result<Outcome> {
-        search(self.trials.len(), &self.groups, &self.rungs, self.criterion, &mut |jobs| self.train_all(jobs))
+        if self.deadline.is_some() {
+            // How long others will take is known by the first.
+            let first = budget::FIRST.max(self.workers()).min(self.trials.len());
+            let job = |trial| Job { trial, round: self.groups[0][0], divisor: self.rungs[0].divisor, rung: 1 };
+            self.train_all(&(0..first).map(job).collect::<Vec<_>>())?;
+        }
+        let allow = |at, most| self.allowed(at, most);
+        search(self.trials.len(), &self.groups, &self.rungs, self.criterion, &mut |jobs| self.train_all(jobs), &allow)
+    }
+
+    /// How many of so many settings may go into a rung, so that the search is over in time.
+    fn allowed(&self, at: usize, most: usize) -> usize {
+        let (Some(deadline), Some(seconds)) = (self.deadline, self.journal.seconds_in_full()) else { return most };
+        let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        let known = if at == 0 { self.journal.finished(self.rungs[0].divisor) } else { 0 };
+        let trainings = left * self.workers() as f64 / seconds;
+        let settings = budget::affordable(&self.rungs, &self.groups, at, most, trainings, known);
+        if settings < most {
+            self.listener.shortened(&Shortened { rung: at + 1, settings, planned: most, seconds });
+        }
+        settings
     }
 
     /// Trains what is not finished yet; results of all, in their order.
@@ -211,6 +252,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         self.side_by_side(missing.len(), &|at| {
             let job = missing[at];
             if self.is_over() {
+                self.cut.store(true, Ordering::Relaxed);
                 return Ok(());
             }
             let (measured, _) = self.train(job, false)?;
@@ -221,26 +263,36 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         // All of them are there now, unless the budget is over: those count as worst, and are not written down.
         let unfinished = |job: &Job| {
             let epochs = self.trials[job.trial].config.train.epochs.div_ceil(job.divisor);
-            self.is_over().then(|| Measured {
+            self.was_cut().then(|| Measured {
                 validation: Scores::default(),
                 best_epoch: 0,
                 epochs,
                 seconds: 0.0,
-                failed: Some("the budget was over".into()),
+                failed: Some(NOT_BEGUN.into()),
             })
         };
         jobs.iter().map(|job| self.journal.get(job).or_else(|| unfinished(job)).ok_or(Error::Cancelled)).collect()
     }
 
     /// Whether the budget is spent.
-    pub fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Whether trainings were not begun because the budget was spent.
+    pub fn was_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// Trainings at a time, where there are enough of them.
+    fn workers(&self) -> usize {
+        let most = if self.small { rayon::current_num_threads() } else { 1 };
+        self.jobs.unwrap_or(most).max(1)
     }
 
     /// Small runs have a thread each, large ones all threads; the first error ends all.
     fn side_by_side<R: Send>(&self, jobs: usize, work: &(dyn Fn(usize) -> Result<R> + Sync)) -> Result<Vec<R>> {
-        let most = if self.small { rayon::current_num_threads() } else { 1 };
-        let workers = self.jobs.unwrap_or(most).min(jobs);
+        let workers = self.workers().min(jobs);
         if workers <= 1 {
             return (0..jobs).map(|at| self.stop.check().and_then(|()| work(at))).collect();
         }

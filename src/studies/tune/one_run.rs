@@ -3,7 +3,7 @@
 use super::Tuning;
 use super::search::{Job, Measured, Round};
 use crate::device::Device;
-use crate::loss::Scores;
+use crate::loss::{Scores, TargetScaling};
 use crate::train::{Prepared, Trainer};
 use harmonia_graph::dataset::{Dataset, SplitRule};
 use harmonia_graph::error::{Error, Result};
@@ -11,9 +11,9 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 impl<D: Device<Real = f32>> Tuning<'_, D> {
-    /// Trains, and scores what settings are compared by; with `test`, the test units too. Settings under which it diverges, or
+    /// Trains, and scores what settings are compared by; with `test`, the test units too, and what a constant gets there. Settings under which it diverges, or
     /// that do not fit the data or the device, count as worst.
-    pub(super) fn train(&self, job: &Job, test: bool) -> Result<(Measured, Option<Scores>)> {
+    pub(super) fn train(&self, job: &Job, test: bool) -> Result<(Measured, Option<[Scores; 2]>)> {
         let mut config = self.trials[job.trial].config.clone();
         config.train.epochs = config.train.epochs.div_ceil(job.divisor);
         let Round { mut name, valid } = job.round;
@@ -70,8 +70,13 @@ impl<D: Device<Real = f32>> Tuning<'_, D> {
             seconds: start.elapsed().as_secs_f64(),
             failed: None,
         };
-        let test = test.then(|| trainer.score(&run.dataset.split.test)).transpose()?;
-        Ok((measured, test))
+        if !test {
+            return Ok((measured, None));
+        }
+        let (labels, split) = (&run.dataset.labels, &run.dataset.split);
+        let scaling = TargetScaling::of(labels, &split.train);
+        let constant = run.objective.constant_scores(labels, &split.train, &split.test, scaling.as_ref());
+        Ok((measured, Some([trainer.score(&split.test)?, constant])))
     }
 }
 

@@ -9,7 +9,7 @@ use super::halving::{Merit, Rung, Standing, halve, kept, sort};
 use crate::loss::{Objective, ScoreKind, Scores};
 use crate::train::RunName;
 use harmonia_graph::error::Result;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A run, and which part of its data validates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +73,16 @@ impl Criterion {
     }
 }
 
+/// Why a training that was not begun counts as worst.
+pub const NOT_BEGUN: &str = "the budget was over";
+
 /// What a search ends with.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// The rungs as they were trained: a budget may have left fewer settings than were planned.
+    pub rungs: Vec<Rung>,
+    /// Settings that were trained at all.
+    pub tried: usize,
     /// The choice of each group, by its own validation part.
     pub winners: Vec<usize>,
     /// Settings that were trained in full on all runs, best mean first.
@@ -96,7 +103,10 @@ pub struct Finalist {
 /// Trains jobs; the results in their order.
 pub type Train<'a> = dyn FnMut(&[Job]) -> Result<Vec<Measured>> + 'a;
 
-/// Searches. `train` is asked for one rung after the other.
+/// How many of so many settings may go into a rung, counted from 0; after the last one, into the comparison over all runs.
+pub type Allow<'a> = dyn Fn(usize, usize) -> usize + 'a;
+
+/// Searches. `train` is asked for one rung after the other, `allow` before each of them.
 ///
 /// # Errors
 /// Those of `train`.
@@ -106,26 +116,39 @@ pub fn search(
     rungs: &[Rung],
     criterion: Criterion,
     train: &mut Train<'_>,
+    allow: &Allow<'_>,
 ) -> Result<Outcome> {
-    let mut alive: Vec<Vec<usize>> = vec![(0..trials).collect(); groups.len()];
+    let mut rungs = rungs.to_vec();
+    rungs[0].candidates = allow(0, trials);
+    let mut alive: Vec<Vec<usize>> = vec![(0..rungs[0].candidates).collect(); groups.len()];
     // All trials of a group, best first: of those that dropped out earlier, the later ones.
-    let mut rankings: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
-    for (at, rung) in rungs.iter().enumerate() {
-        let is_last = at + 1 == rungs.len();
-        let standings = stand(groups, &alive, *rung, at + 1, criterion, train)?;
+    let mut rankings: Vec<Vec<usize>> = vec![(rungs[0].candidates..trials).collect(); groups.len()];
+    let mut tried = 0;
+    for at in 0..rungs.len() {
+        let standings = stand(groups, &alive, rungs[at], at + 1, criterion, &mut |jobs| {
+            let measured = train(jobs)?;
+            let begun = jobs.iter().zip(&measured).filter(|(_, run)| run.failed.as_deref() != Some(NOT_BEGUN));
+            tried = tried.max(begun.map(|(job, _)| job.trial).collect::<HashSet<_>>().len());
+            Ok(measured)
+        })?;
+        let keep = kept(rungs[at].candidates);
+        let next = rungs.len().min(at + 1);
+        if let Some(rung) = rungs.get_mut(next) {
+            rung.candidates = allow(next, keep);
+        }
         for (group, standings) in standings.into_iter().enumerate() {
-            let keep = if is_last { 0 } else { kept(rung.candidates) };
-            let (on, out) = match is_last {
-                true => (Vec::new(), standings.iter().map(|(trial, _)| *trial).collect()),
-                false => halve(&standings, keep),
+            let (on, out) = match rungs.get(next) {
+                None => (Vec::new(), standings.iter().map(|(trial, _)| *trial).collect()),
+                Some(rung) => halve(&standings, rung.candidates),
             };
             rankings[group].splice(0..0, out);
             alive[group] = on;
         }
     }
     let winners = rankings.iter().map(|ranking| ranking[0]).collect();
-    let finalists = compare(trials, groups, &rankings, rungs, criterion, train)?;
-    Ok(Outcome { winners, finalists })
+    let compared = allow(rungs.len(), rungs.last().map_or(1, |rung| rung.candidates));
+    let finalists = compare([trials, compared], groups, &rankings, rungs.len() + 1, criterion, train)?;
+    Ok(Outcome { rungs, tried, winners, finalists })
 }
 
 /// Trains a rung; in each group, its trials best first.
@@ -162,22 +185,22 @@ fn stand(
 
 /// The settings with the best places, and the starting ones, in full on all runs.
 fn compare(
-    trials: usize,
+    [trials, compared]: [usize; 2],
     groups: &[Vec<Round>],
     rankings: &[Vec<usize>],
-    rungs: &[Rung],
+    rung: usize,
     criterion: Criterion,
     train: &mut Train<'_>,
 ) -> Result<Vec<Finalist>> {
     let places = mean_places(trials, rankings);
     let mut order: Vec<usize> = (0..trials).collect();
     order.sort_by(|&a, &b| places[a].total_cmp(&places[b]).then(a.cmp(&b)));
-    order.truncate(rungs.last().map_or(1, |rung| rung.candidates));
+    order.truncate(compared);
     if !order.contains(&0) {
         order.push(0);
     }
     let rounds: Vec<Round> = groups.concat();
-    let job = |trial, &round| Job { trial, round, divisor: 1, rung: rungs.len() + 1 };
+    let job = |trial, &round| Job { trial, round, divisor: 1, rung };
     let jobs: Vec<Job> = order.iter().flat_map(|&trial| rounds.iter().map(move |round| job(trial, round))).collect();
     let measured = train(&jobs)?;
     let mut by_trial: HashMap<usize, Vec<Measured>> =
@@ -227,11 +250,39 @@ mod tests {
         let mut all = Vec::new();
         let criterion = Criterion::new(Objective::Softmax, "loss");
         let rungs = schedule(trials, groups[0].len(), 3);
-        let outcome = search(trials, groups, &rungs, criterion, &mut |jobs: &[Job]| {
-            all.extend_from_slice(jobs);
-            Ok(jobs.iter().map(|job| measured(nll(job))).collect())
-        });
+        let outcome = search(
+            trials,
+            groups,
+            &rungs,
+            criterion,
+            &mut |jobs: &[Job]| {
+                all.extend_from_slice(jobs);
+                Ok(jobs.iter().map(|job| measured(nll(job))).collect())
+            },
+            &|_, most| most,
+        );
         (outcome.unwrap(), all)
+    }
+
+    #[test]
+    fn settings_that_a_budget_leaves_out_are_last_and_are_not_counted_as_tried() {
+        let one = vec![vec![Round { name: RunName { seed: 0, fold: None }, valid: 1 }]];
+        let rungs = schedule(27, 1, 3);
+        let mut jobs = Vec::new();
+        // Later trials are better, and trial 26 would be best; there is time for eight settings, then two, then one.
+        let mut train = |these: &[Job]| {
+            jobs.extend_from_slice(these);
+            Ok(these.iter().map(|job| measured(100.0 - job.trial as f64)).collect())
+        };
+        let allow = |at: usize, most: usize| most.min([8, 2, 1, 1][at]);
+        let criterion = Criterion::new(Objective::Softmax, "loss");
+        let outcome = search(27, &one, &rungs, criterion, &mut train, &allow).unwrap();
+        assert_eq!(outcome.rungs.iter().map(|rung| rung.candidates).collect::<Vec<_>>(), [8, 2, 1]);
+        assert_eq!((outcome.tried, outcome.winners), (8, vec![7]));
+        let at = |rung: usize| jobs.iter().filter(|job| job.rung == rung).map(|job| job.trial).collect::<Vec<_>>();
+        assert_eq!((at(2), at(3)), (vec![7, 6, 0], vec![7, 0]));
+        // One is compared, and the start with it.
+        assert_eq!(outcome.finalists.iter().map(|finalist| finalist.trial).collect::<Vec<_>>(), [7, 0]);
     }
 
     /// Validation loss of trials in three folds. Over all folds trial 1 is best by far, but in fold 2 trial 2 is: whoever

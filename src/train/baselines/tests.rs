@@ -65,7 +65,7 @@ fn ring(nodes: usize) -> Dataset {
 #[test]
 fn a_planted_line_is_found_with_means_of_neighbours_and_not_without() {
     let dataset = ring(300);
-    let fitted = |means| linear(&dataset, Objective::Squared, Walk::default(), means).unwrap().unwrap();
+    let fitted = |means| linear(&dataset, None, Objective::Squared, Walk::default(), means).unwrap().unwrap();
     let (own, with) = (fitted(false), fitted(true));
     assert_eq!((own.name.as_str(), with.name.as_str()), ("linear", "linear with neighbour means"));
     // The weakest ridge leaves a shadow.
@@ -82,7 +82,7 @@ fn classes_that_a_line_tells_apart_are_told_apart() {
         let ids = (0..300).map(|i| (f64::from(x[2 * i] + 1.0) / 2.0 * f64::from(classes)) as u32).collect();
         dataset.labels = Labels::Classes { ids, classes: classes as usize };
         let objective = Objective::of(&dataset.labels);
-        let fitted = linear(&dataset, objective, Walk::default(), false).unwrap().unwrap();
+        let fitted = linear(&dataset, None, objective, Walk::default(), false).unwrap().unwrap();
         assert_eq!(fitted.name, "logistic");
         assert!(fitted.test.get("accuracy").unwrap() > 0.9, "{classes}: {fitted:?}");
     }

@@ -3,7 +3,7 @@
 use super::{Trainer, Way};
 use crate::batch::{Batches, Reach};
 use crate::device::Device;
-use crate::loss::{Calibration, Details, Reliability, Scored, Scores, only_class};
+use crate::loss::{Calibration, Details, Reliability, Scored, Scores, WEIGHTED_LOSS, only_class};
 use crate::model::panels::{self, PanelPlan};
 use crate::model::{Randomness, Resident};
 use crate::plan::{Plan, Space};
@@ -50,7 +50,7 @@ impl TableLosses {
     }
 }
 
-impl<D: Device<Real = f32>> Trainer<'_, D> {
+impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// Fits a temperature, and of a binary task an offset, to the logits of the best epoch on the validation units: from
     /// here on the best model has them in it, [`Trainer::state`] does not. `None`, and nothing changes, where their
     /// likelihood would not be better for it: for a regression, without validation units, or with one class among them.
@@ -66,9 +66,8 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         }
         let logits = self.unit_logits(units)?;
         let scored = Scored { labels, units, logits: &logits, scaling: None };
-        let loss = self.objective.loss_score().name;
-        let (Some(line), Some(before)) = (self.objective.calibrate(&scored), self.objective.score(&scored).get(loss))
-        else {
+        let weights = self.weights.as_deref();
+        let (Some(line), Some(before)) = (self.objective.calibrate(&scored, weights), self.fitted_loss(&scored)) else {
             return Ok(None);
         };
         self.calibration = Some(Calibration {
@@ -78,10 +77,20 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
             validation_nll_after: before,
         });
         // What counts is the model as it will be used, its parameters rounded.
-        let after = self.score(units)?.get(loss).filter(|&after| after < before);
+        let logits = self.unit_logits(units)?;
+        let after = self.fitted_loss(&Scored { labels, units, logits: &logits, scaling: None });
+        let after = after.filter(|&after| after < before);
         self.calibration = after
             .and_then(|after| self.calibration.map(|before| Calibration { validation_nll_after: after, ..before }));
         Ok(self.calibration)
+    }
+
+    /// The loss that calibration is to lower: as training counts units.
+    fn fitted_loss(&self, scored: &Scored<'_>) -> Option<f64> {
+        match &self.weights {
+            Some(weights) => self.objective.weighted_loss(scored, weights),
+            None => self.objective.score(scored).get(self.objective.loss_score().name),
+        }
     }
 
     /// What [`Trainer::calibrate`] found.
@@ -121,6 +130,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         if self.tabled.is_none() || units.is_empty() {
             return Ok(None);
         }
+        self.take_back()?;
         let parameters = match which {
             Which::Current => self.device.download(&self.parameters)?,
             Which::Best => self.best()?,
@@ -141,6 +151,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
 
     /// Exact outputs for any units with any parameters, units x L.
     fn logits_with(&mut self, parameters: &D::Buffer, units: &[u32]) -> Result<Vec<f32>> {
+        self.take_back()?;
         let mut logits = Vec::new();
         let Way { plan, batches } = self.exact.clone();
         if batches.shares_nodes() && self.tabled.is_none() {
@@ -151,6 +162,9 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         }
         // A score must not need more memory than training did: not beside its batches, and not all graphs at once.
         (self.train, self.valid) = (None, None);
+        if self.tabled.is_some() {
+            self.collection = None;
+        }
         if batches.shares_nodes() {
             let panels = PanelPlan::of(self.device, self.dataset(), self.layout, self.config.engine.states);
             if let (Some(plan), Reach::Walk(transition)) = (panels, batches.reach()) {
@@ -192,7 +206,8 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         let a = &self.layout.architecture;
         let best = self.calibrated_best()?;
         let parameters = self.device.upload(&best)?;
-        (self.train, self.valid, self.scored) = (None, None, None);
+        self.take_back()?;
+        (self.train, self.valid, self.scored, self.collection) = (None, None, None, None);
         // H is what contributions are read off: class space does not have it.
         let plan = Plan { space: Space::Features, sparse: false, ..self.exact.plan };
         let batch = Batches::new(self.dataset(), self.config.walk).holding(units);
@@ -219,40 +234,75 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         self.objective.score(&Scored { labels: &self.dataset().labels, units, logits, scaling })
     }
 
-    /// Scores of the validation units with the current parameters; undefined where there are none.
-    pub(super) fn validate(&mut self) -> Result<Scores> {
-        let parameters = std::mem::replace(&mut self.parameters, self.device.zeros(0)?);
-        let scores = self.validate_with(&parameters);
-        self.parameters = parameters;
-        scores
+    /// Scores of the validation units with any parameters; undefined where there are none.
+    fn validate_with(&mut self, parameters: &D::Buffer) -> Result<Scores> {
+        self.ask_validation(parameters)?;
+        loop {
+            match self.take_validation(parameters)? {
+                Some(scores) => return Ok(scores),
+                None => self.ask_validation(parameters)?,
+            }
+        }
     }
 
-    /// The same with any parameters.
-    fn validate_with(&mut self, parameters: &D::Buffer) -> Result<Scores> {
+    /// Asks for what scores of the validation units need: nobody waits. Walks that are drawn for them are an exception: they are
+    /// drawn when scores are taken.
+    pub(super) fn ask_validation(&mut self, parameters: &D::Buffer) -> Result<()> {
+        let units = &self.dataset().split.valid;
+        if units.is_empty() || self.validation().batches.draws() {
+            return Ok(());
+        }
+        let mut resident = self.take_validating()?;
+        let asked = resident.ask_logits(parameters, units, self.validation().batches.shares_nodes());
+        self.return_validating(resident);
+        asked
+    }
+
+    /// The scores; none where tables of pieces were too small, which they no longer are: they have to be asked for again.
+    pub(super) fn take_validation(&mut self, parameters: &D::Buffer) -> Result<Option<Scores>> {
         let units = &self.dataset().split.valid;
         if units.is_empty() {
-            return Ok(Scores::undefined(self.objective));
+            return Ok(Some(Scores::undefined(self.objective)));
         }
         if self.validation().batches.draws() {
             self.drawn_logits(parameters)?;
-        } else if self.validation().batches.shares_nodes() {
-            let mut resident = self.take_train()?;
-            resident.unit_logits(&mut self.logits, parameters, units, true)?;
-            self.train = Some(resident);
         } else {
-            let mut resident = match self.valid.take() {
-                Some(resident) => resident,
-                None => {
-                    let Way { plan, batches } = self.validation();
-                    Resident::new(self.device, self.layout, *plan, batches.holding(units))?
-                }
-            };
-            resident.unit_logits(&mut self.logits, parameters, units, false)?;
-            self.valid = Some(resident);
+            let mut resident = self.take_validating()?;
+            let had_room = resident.take_logits(&mut self.logits);
+            self.return_validating(resident);
+            if !had_room? {
+                return Ok(None);
+            }
         }
         let mut logits = std::mem::take(&mut self.logits);
-        let scores = self.scored(units, &mut logits);
+        let mut scores = self.scored(units, &mut logits);
+        if let Some(weights) = &self.weights {
+            let (labels, scaling) = (&self.dataset().labels, self.target_scaling.as_ref());
+            let loss = self.objective.weighted_loss(&Scored { labels, units, logits: &logits, scaling }, weights);
+            scores = scores.with(WEIGHTED_LOSS.name, loss);
+        }
         self.logits = logits;
-        Ok(scores)
+        Ok(Some(scores))
+    }
+
+    /// What holds the validation units; whoever takes it returns it.
+    fn take_validating(&mut self) -> Result<Resident<'a, D>> {
+        if self.validation().batches.shares_nodes() {
+            return self.take_train();
+        }
+        match self.valid.take() {
+            Some(resident) => Ok(resident),
+            None => {
+                let Way { plan, batches } = self.validation();
+                Resident::new(self.device, self.layout, *plan, batches.holding(&batches.dataset.split.valid))
+            }
+        }
+    }
+
+    fn return_validating(&mut self, resident: Resident<'a, D>) {
+        match self.validation().batches.shares_nodes() {
+            true => self.train = Some(resident),
+            false => self.valid = Some(resident),
+        }
     }
 }

@@ -44,11 +44,16 @@ impl<'a> Tabled<'a> {
 
 impl<D: Device<Real = f32>> Trainer<'_, D> {
     /// Reads another table from here on.
-    pub fn replace_table(&mut self, table: Arc<WalkTable>, plan: &TablePlan) {
-        (self.train, self.valid) = (None, None);
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn replace_table(&mut self, table: Arc<WalkTable>, plan: &TablePlan) -> Result<()> {
+        self.take_back()?;
+        (self.train, self.valid, self.collection) = (None, None, None);
         self.progress.table_points = Some(plan.points);
         self.progress.table_walks = Some(plan.walks);
         self.tabled = Some(Tabled::new(&self.exact, table, plan.walks, self.config));
+        Ok(())
     }
 
     /// The table that steps read.

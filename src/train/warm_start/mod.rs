@@ -47,12 +47,13 @@ pub fn check(dataset: &Dataset, layout: &Layout, objective: Objective) -> Result
 /// # Errors
 /// As [`check`].
 pub fn warm_start(parameters: &mut [f32], run: &Prepared, walk: Walk) -> Result<()> {
-    let Prepared { dataset, layout, objective, .. } = run;
+    let Prepared { dataset, layout, objective, weights, .. } = run;
     check(dataset, layout, *objective)?;
     let Labels::Classes { ids, .. } = &dataset.labels else { return Err(unfit("labels of another kind")) };
     normalise(parameters, layout, &ends(&dataset.features));
     let columns = columns(dataset, layout, walk, parameters);
-    let solution = fit(&Rows { columns: &columns, units: dataset.split.train.clone(), labels: ids });
+    let (units, weights) = (dataset.split.train.clone(), weights.as_deref());
+    let solution = fit(&Rows { columns: &columns, units, labels: ids, weights });
     set(parameters, layout, &solution);
     Ok(())
 }

@@ -48,7 +48,7 @@ fn the_engine_says_what_the_regression_says() {
     warm_start(&mut parameters, &run, config.walk).unwrap();
     let columns = columns(&run.dataset, &run.layout, config.walk, &parameters);
     let Labels::Classes { ids, .. } = &run.dataset.labels else { panic!() };
-    let rows = |units: &[u32]| Rows { columns: &columns, units: units.to_vec(), labels: ids };
+    let rows = |units: &[u32]| Rows { columns: &columns, units: units.to_vec(), labels: ids, weights: None };
     let train = rows(&run.dataset.split.train);
     let solution = fit(&train);
     // The engine, with hop weights of walk lengths.
@@ -84,7 +84,7 @@ fn no_small_step_lowers_the_penalised_loss() {
     let parameters = initial_parameters::<f32>(&run.layout, config.init, 3);
     let columns = columns(&run.dataset, &run.layout, config.walk, &parameters);
     let Labels::Classes { ids, .. } = &run.dataset.labels else { panic!() };
-    let train = Rows { columns: &columns, units: run.dataset.split.train.clone(), labels: ids };
+    let train = Rows { columns: &columns, units: run.dataset.split.train.clone(), labels: ids, weights: None };
     let mut penalty: Vec<f64> = columns.scales(&train.units).iter().map(|scale| 1e-2 * scale * scale).collect();
     penalty.push(0.0);
     let value = |weights: &[f64]| {
@@ -127,7 +127,7 @@ fn a_point_through_two_conditions_is_the_nearest() {
 #[test]
 fn every_training_graph_is_left_out_once_and_each_part_has_its_share_of_both_classes() {
     let (columns, labels) = noisy_columns();
-    let train = Rows { columns: &columns, units: (3..114).collect(), labels: &labels };
+    let train = Rows { columns: &columns, units: (3..114).collect(), labels: &labels, weights: None };
     let parts = parts(&train);
     let mut seen: Vec<u32> = parts.iter().flat_map(|(_, left_out)| left_out.units.clone()).collect();
     seen.sort_unstable();
@@ -160,7 +160,7 @@ fn noisy_columns() -> (Columns, Vec<u32>) {
 #[test]
 fn the_ridge_is_the_one_that_graphs_left_out_like_best() {
     let (columns, labels) = noisy_columns();
-    let train = Rows { columns: &columns, units: (0..120).collect(), labels: &labels };
+    let train = Rows { columns: &columns, units: (0..120).collect(), labels: &labels, weights: None };
     let scales = columns.scales(&train.units);
     // Each ridge from nothing, where `fit` goes on from the ridge before.
     let solve = |rows: &Rows<'_>, ridge: f64| {

@@ -3,7 +3,7 @@
 use harmonia_graph::dataset::sigmoid;
 
 /// The b with mean sigmoid(b + score) = 1/2, by bisection to the last bit.
-pub(super) fn balancing_intercept(scores: &[f64]) -> f64 {
+pub fn balancing_intercept(scores: &[f64]) -> f64 {
     let mean = |b: f64| scores.iter().map(|score| sigmoid(b + score)).sum::<f64>() / scores.len() as f64;
     // At b = -max no logit is above 0, at b = -min none is below: the root lies between.
     let mut low = -scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);

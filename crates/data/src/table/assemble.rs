@@ -9,8 +9,8 @@ use super::labels::{self, Named};
 use super::listing::{self, Listing};
 use super::nodes::{self, Nodes};
 use super::source::{self, Files};
-use super::{Columns, Options, edges, splits};
-use harmonia_graph::dataset::{Dataset, Features, Labels, Level, UNLABELLED};
+use super::{Columns, Options, edges, splits, weights};
+use harmonia_graph::dataset::{Dataset, Features, Labels, Level, UNLABELLED, UnitWeights};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Split;
 use std::collections::{BTreeSet, HashSet};
@@ -56,7 +56,14 @@ pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
         }
     }
     let found = find_labels(&files, columns, &nodes, graphs.as_ref(), class_names.as_ref(), options)?;
-    let (Named { mut labels, names: mut class_names, path }, level) = found;
+    let (Named { mut labels, names: mut class_names, path, weights }, level) = found;
+    if let (Some(column), None) = (&columns.unit_weight, &weights) {
+        let column = super::column::shortened(column);
+        return Err(Error::file(
+            &path,
+            format!("expected a column `{column}` of weights beside the labels, found none"),
+        ));
+    }
     if let Some(positive) = &options.positive {
         labels::put_second(positive, &mut labels, &mut class_names).map_err(|what| Error::file(&path, what))?;
     }
@@ -105,7 +112,7 @@ pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
     notes.append(&mut edges.notes);
     let node_names = names_of(&files.node_names, nodes.names, nodes.features.rows)?;
 
-    let mut parts = Parts { features: nodes.features, labels, split, node_names };
+    let mut parts = Parts { features: nodes.features, labels, weights, split, node_names };
     let mut graph_ptr = vec![0, parts.features.rows];
     if let Some(graphs) = &graphs {
         graph_ptr = graphs.offsets();
@@ -125,8 +132,9 @@ pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
     let in_directory = |error: Error| Error::file(&options.directory, error.to_string());
     let graph = edges.graph(parts.features.rows, options.directed).map_err(in_directory)?;
     drop(edges);
-    let Parts { features, labels, split, node_names } = parts;
+    let Parts { features, labels, weights, split, node_names } = parts;
     let mut dataset = Dataset::new(name, graph, graph_ptr, features, labels, level, split).map_err(in_directory)?;
+    dataset.weights = weights;
     if nodes.named || !nodes.schema.is_plain() {
         dataset.feature_names = nodes.schema.names();
     }
@@ -144,6 +152,7 @@ pub fn load_noted(name: &str, options: &Options) -> Result<Loaded> {
 struct Parts {
     features: Features,
     labels: Labels,
+    weights: Option<UnitWeights>,
     split: Split,
     node_names: Vec<String>,
 }
@@ -160,6 +169,7 @@ impl Parts {
             return Ok(());
         }
         self.labels = self.labels.reordered(order);
+        self.weights = self.weights.as_ref().map(|weights| weights.reordered(order));
         for part in [&mut self.split.train, &mut self.split.valid, &mut self.split.test] {
             part.iter_mut().for_each(|unit| *unit = moved(*unit));
         }
@@ -303,8 +313,10 @@ fn find_labels(
         let has = found.peek().is_some() && !(options.model.is_some() && found.all(empty));
         if has {
             let units = listing::units(table, columns, index)?;
-            labelled
-                .extend(labels::of(table, columns, &units, index.count(), class_names)?.map(|named| (named, level)));
+            if let Some(mut named) = labels::of(table, columns, &units, index.count(), class_names)? {
+                named.weights = weights::of(table, columns, &units, &named.labels)?;
+                labelled.push((named, level));
+            }
         }
         Ok(())
     };
@@ -363,7 +375,7 @@ fn find_labels(
         } else {
             Vec::new()
         };
-        return Ok((Named { labels, names, path: nodes.path.clone() }, model.level));
+        return Ok((Named { labels, names, path: nodes.path.clone(), weights: None }, model.level));
     }
     labelled.pop().ok_or_else(|| {
         Error::file(

@@ -31,21 +31,19 @@ impl BadRows {
         if self.without_weight == 0 {
             return;
         }
-        faults.add(|| {
+        faults.add_all(self.without_weight, || {
             let first = self.weights.first().map_or("", String::as_str);
             let others = match self.without_weight - 1 {
                 0 => String::new(),
+                1 => format!("; 1 more row has no weight > 0 ({})", self.weights.get(1).map_or("", String::as_str)),
                 more => {
                     let dots = if more >= Self::SHOWN { ", ..." } else { "" };
                     let rest = self.weights.get(1..).unwrap_or(&[]).join(", ");
                     format!("; {more} more rows have no weight > 0 ({rest}{dots})")
                 }
             };
-            format!(
-                "{first}: expected a weight > 0, found {}{others}; drop edges without weight, or leave them out (set \
-                 drop_bad_rows = true)",
-                self.first
-            )
+            let found = if self.first.is_nan() { "none".to_string() } else { self.first.to_string() };
+            format!("{first}: expected a weight > 0, found {found}{others}")
         });
     }
 }

@@ -1,7 +1,7 @@
 //! A column of a text table in the making: what its cells are tried as, and what it becomes when they are not that.
 
 use super::column::{
-    Categories, GAP, Places, Reading, Role, Texts, Unseen, Values, integer, is_missing, not_a_measure, number,
+    Categories, GAP, Places, Reading, Role, Texts, Unseen, Values, integer, is_gap, is_missing, not_a_measure, number,
     shortened,
 };
 use super::faults::Missing;
@@ -21,8 +21,8 @@ pub(super) enum Builder<'a> {
         missing: Missing,
         /// Cells that are words for true and false.
         truths: usize,
-        /// Whether a word among them is a fault, or a sign that the column is something else.
-        settled: bool,
+        /// What they are to be, where that is settled: a word among them is then a fault, else a sign that the column is something else.
+        settled: Option<ColumnKind>,
     },
     /// Days; NaN where they are missing.
     Dates { values: Vec<f32>, settled: bool },
@@ -42,6 +42,12 @@ pub(super) enum Pushed {
 }
 
 const FINITE: &str = "a finite 32-bit number";
+/// What is neither, in a column that is to hold nothing else.
+pub(super) const TRUTH: &str = "true or false, or 1 or 0";
+
+pub(super) fn is_truth(value: f32) -> bool {
+    value == 0.0 || value == 1.0
+}
 
 impl<'a> Builder<'a> {
     /// What a column is tried as first.
@@ -51,11 +57,11 @@ impl<'a> Builder<'a> {
         match role {
             Role::Skip => Builder::Skip,
             Role::Key => Builder::Integers(Vec::new()),
-            Role::Weight => numbers(false),
+            Role::Weight => numbers(None),
             Role::Measure(reading) => match (reading.kind(), reading.values()) {
                 (_, Some(values)) => Builder::Known { values, codes: Vec::new(), unseen: Unseen::default() },
-                (None, _) => numbers(false),
-                (Some(ColumnKind::Number | ColumnKind::Boolean), _) => numbers(true),
+                (None, _) => numbers(None),
+                (settled @ Some(ColumnKind::Number | ColumnKind::Boolean), _) => numbers(settled),
                 (Some(ColumnKind::Date), _) => Builder::Dates { values: Vec::new(), settled: true },
                 (Some(ColumnKind::Category | ColumnKind::Ordered), _) => Builder::words((0, String::new())),
             },
@@ -92,6 +98,7 @@ impl<'a> Builder<'a> {
             },
             Builder::Texts(texts) => texts.push(field),
             Builder::Numbers { values, missing, truths, settled } => match number(field) {
+                Some(value) if *settled == Some(ColumnKind::Boolean) && !is_truth(value) => return Pushed::Not(TRUTH),
                 Some(value) if value.is_finite() => {
                     *truths += usize::from(!field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)));
                     values.push(value);
@@ -101,7 +108,8 @@ impl<'a> Builder<'a> {
                     values.push(f32::NAN);
                 }
                 Some(_) => return Pushed::Not(FINITE),
-                None if *settled => return Pushed::Not("a number"),
+                None if *settled == Some(ColumnKind::Boolean) => return Pushed::Not(TRUTH),
+                None if settled.is_some() => return Pushed::Not("a number"),
                 None => self.fail(field, row, days(field).is_some()),
             },
             Builder::Dates { values, settled } => match days(field) {
@@ -110,14 +118,14 @@ impl<'a> Builder<'a> {
                 None if *settled => return Pushed::Not("a date such as 2026-11-18"),
                 None => self.fail(field, row, false),
             },
-            Builder::Categories { words, overflow, .. } => match field.is_empty() {
+            Builder::Categories { words, overflow, .. } => match is_gap(field) {
                 _ if *overflow => {}
                 true => words.push_gap(),
                 false => *overflow = !words.push(field),
             },
             Builder::Known { values, codes, unseen } => {
                 let code = values.iter().position(|value| value == field);
-                if code.is_none() && !is_missing(field) {
+                if code.is_none() && !is_gap(field) {
                     unseen.note(field);
                 }
                 codes.push(code.map_or(GAP, |code| code as u8));

@@ -3,7 +3,7 @@
 //! A column is read as keys (ids, labels, words: integers where all are, else text) or as a measure (numbers, dates, or a few
 //! categories, with gaps). Invariant: every column of a [`Table`] has `rows` values.
 
-use harmonia_graph::dataset::{ColumnKind, TableColumn};
+use harmonia_graph::dataset::{ColumnKind, MISSING, TableColumn};
 use std::path::PathBuf;
 
 /// A text column with more distinct values than this is no category.
@@ -291,8 +291,12 @@ pub(super) fn integer(text: &str) -> Option<i64> {
 
 /// Whether a cell stands for "not known".
 pub(super) fn is_missing(text: &str) -> bool {
-    text.is_empty()
-        || ["na", "n/a", "#n/a", "nan", "null", "none", "<na>"].iter().any(|word| text.eq_ignore_ascii_case(word))
+    text.is_empty() || MISSING.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// The same among words, where `none` is one of them: no allergy, no discount.
+pub(super) fn is_gap(text: &str) -> bool {
+    is_missing(text) && !text.eq_ignore_ascii_case("none")
 }
 
 /// A number, or yes and no as most tools write them.

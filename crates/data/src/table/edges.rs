@@ -5,7 +5,7 @@
 
 use super::arrays::{self, Sparse};
 use super::bad_rows::BadRows;
-use super::column::{Key, Role, Table, Values, integer, number, shortened};
+use super::column::{Key, Role, Table, Values, integer, is_missing, number, shortened};
 use super::delimited::Delimited;
 use super::faults::Faults;
 use super::index::Index;
@@ -73,6 +73,9 @@ fn listed_both_ways(adjacency: &Csr) -> (usize, usize) {
     counts
 }
 
+/// What may be done about bad rows.
+const ADVICE: &str = " (to leave such rows out, set drop_bad_rows = true)";
+
 /// Reads the edges; `graph_of` gives the graph of each node where there are several.
 ///
 /// # Errors
@@ -81,7 +84,7 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
     let mut rows = Rows {
         index,
         graph_of,
-        faults: Faults::new(path),
+        faults: Faults::new(path).advising(ADVICE),
         listed: Listed::default(),
         bad: BadRows::default(),
         drop_bad: options.drop_bad_rows,
@@ -221,9 +224,9 @@ impl Rows<'_> {
                 return Ok(true);
             }
             let mut value = weight.map(|at| number(field(at)).filter(|value| value.is_finite()));
-            if value == Some(None) && self.drop_bad {
+            if value == Some(None) && (self.drop_bad || weight.is_some_and(|at| is_missing(field(at)))) {
                 // No weight at all is as bad as none above zero.
-                value = Some(Some(0.0));
+                value = Some(Some(f32::NAN));
             }
             all_numbers = value != Some(None);
             self.edge(key(source), key(target), value.flatten(), &|| format!("line {line}"));

@@ -2,6 +2,7 @@
 
 use super::column::{Places, shortened};
 use harmonia_graph::error::{Error, Result};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// What is wrong with the rows of one file: the first in words, the rest counted.
@@ -10,6 +11,8 @@ pub(super) struct Faults {
     path: PathBuf,
     first: Option<String>,
     count: usize,
+    /// What to do about them, as the end of the message.
+    advice: &'static str,
 }
 
 impl Faults {
@@ -17,13 +20,24 @@ impl Faults {
     const MOST: usize = 1000;
 
     pub(super) fn new(path: &Path) -> Faults {
-        Faults { path: path.to_path_buf(), first: None, count: 0 }
+        Faults { path: path.to_path_buf(), first: None, count: 0, advice: "" }
+    }
+
+    /// The same, with what to do about bad rows.
+    pub(super) fn advising(self, advice: &'static str) -> Faults {
+        Faults { advice, ..self }
     }
 
     /// Notes a bad row; `message` says where, what was expected and what was found.
     pub(super) fn add(&mut self, message: impl FnOnce() -> String) {
         self.first.get_or_insert_with(message);
         self.count += 1;
+    }
+
+    /// Notes several bad rows by one message that counts them itself.
+    pub(super) fn add_all(&mut self, rows: usize, message: impl FnOnce() -> String) {
+        self.count += if self.first.is_none() { 1 } else { rows };
+        self.first.get_or_insert_with(message);
     }
 
     /// Whether it is time to stop looking.
@@ -41,7 +55,7 @@ impl Faults {
             1 => " (and 1 more bad row)".to_string(),
             more => format!(" (and {more} more bad rows)"),
         };
-        Err(Error::file(&self.path, first + &more))
+        Err(Error::file(&self.path, first + &more + self.advice))
     }
 }
 
@@ -79,6 +93,8 @@ impl Missing {
 pub(super) struct ColumnFaults {
     path: PathBuf,
     columns: Vec<(String, String, usize)>,
+    /// Place of each of them: there may be a hundred thousand.
+    places: HashMap<String, usize>,
 }
 
 impl ColumnFaults {
@@ -86,14 +102,17 @@ impl ColumnFaults {
     const SHOWN: usize = 8;
 
     pub(super) fn new(path: &Path) -> ColumnFaults {
-        ColumnFaults { path: path.to_path_buf(), columns: Vec::new() }
+        ColumnFaults { path: path.to_path_buf(), columns: Vec::new(), places: HashMap::new() }
     }
 
     /// Notes a bad cell; `message` says where, what was expected and what was found.
     pub(super) fn add(&mut self, column: &str, message: impl FnOnce() -> String) {
-        match self.columns.iter_mut().find(|(name, ..)| name == column) {
+        match self.places.get(column).and_then(|&place| self.columns.get_mut(place)) {
             Some((.., count)) => *count += 1,
-            None => self.columns.push((column.to_string(), message(), 1)),
+            None => {
+                self.places.insert(column.to_string(), self.columns.len());
+                self.columns.push((column.to_string(), message(), 1));
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 use super::Columns;
 use super::column::{Column, Key, Table, integer, is_missing};
 use super::faults::Faults;
-use harmonia_graph::dataset::{Labels, UNLABELLED};
+use harmonia_graph::dataset::{Labels, UNLABELLED, UnitWeights};
 use harmonia_graph::error::{Error, Result, suggestion};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub(super) struct Named {
     pub(super) labels: Labels,
     pub(super) names: Vec<String>,
     pub(super) path: PathBuf,
+    /// How much units count, where the table of the labels says so.
+    pub(super) weights: Option<UnitWeights>,
 }
 
 /// Makes labels of the label columns of a table; `units` is the unit of each row.
@@ -49,13 +51,13 @@ pub(super) fn of(
             let names = multi.iter().map(|column| column.name.get(PREFIX.len()..).unwrap_or("").to_string()).collect();
             if columns.regression {
                 let labels = numbers(table, multi, units, count)?;
-                return Ok(Some(Named { labels, names: named(&path, names, class_names)?, path }));
+                return Ok(Some(Named { labels, names: named(&path, names, class_names)?, path, weights: None }));
             }
             let bits = bits(table, multi, units, count)?;
             (Labels::Multi { bits, width: multi.len() }, named(&path, names, class_names)?)
         }
     };
-    Ok(Some(Named { labels, names, path }))
+    Ok(Some(Named { labels, names, path, weights: None }))
 }
 
 fn named(path: &Path, own: Vec<String>, given: Option<&(PathBuf, Vec<String>)>) -> Result<Vec<String>> {

@@ -6,6 +6,7 @@
 use super::column::{GAP, Table, Values, shortened};
 use harmonia_graph::dataset::{ColumnKind, Features, Schema, TableColumn, median};
 use harmonia_graph::error::{Error, Result, suggestion};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// X, what it is made of, and what the user should know.
@@ -79,7 +80,9 @@ fn described(name: &str, values: &Values, ordered: bool) -> TableColumn {
 /// Columns that are not there: all of them.
 pub(super) fn known(table: &mut Table, schema: &Schema, extra: &[String]) -> Result<Laid> {
     let mut notes = Vec::new();
-    let found = |name: &str| table.columns.iter().find(|column| column.name == name).map(|column| &column.values);
+    let there: HashMap<&str, &Values> =
+        table.columns.iter().map(|column| (column.name.as_str(), &column.values)).collect();
+    let found = |name: &str| there.get(name).copied();
     let absent: Vec<&str> = (schema.columns.iter())
         .map(|column| column.name.as_str())
         .filter(|name| !matches!(found(name), Some(Values::Numbers { .. } | Values::Categories { .. })))
@@ -89,6 +92,15 @@ pub(super) fn known(table: &mut Table, schema: &Schema, extra: &[String]) -> Res
             &table.path,
             without(&absent, table.columns.iter().map(|column| column.name.as_str())),
         ));
+    }
+    let worded = |kind| matches!(kind, ColumnKind::Category | ColumnKind::Ordered);
+    let unlike =
+        |column: &&TableColumn| worded(column.kind) && !matches!(found(&column.name), Some(Values::Categories { .. }));
+    let numbered: Vec<String> = schema.columns.iter().filter(unlike).map(|column| column.name.clone()).collect();
+    if !numbered.is_empty() {
+        let message =
+            format!("expected words in {}, found an array of numbers: give a table of text or Parquet", all(&numbered));
+        return Err(Error::file(&table.path, message));
     }
     if !extra.is_empty() {
         notes.push(format!("columns that the model does not read are left aside: {}", some(extra)));

@@ -41,10 +41,10 @@ impl Listing {
     fn has(self, columns: &Columns, name: &str) -> bool {
         let id = columns.is_id(name) || columns.is_graph(name);
         match self {
-            Listing::Labels => id || columns.is_label(name),
+            Listing::Labels => id || columns.is_label(name) || columns.is_unit_weight(name),
             Listing::Splits => id || columns.is_split(name),
             Listing::Ids => id,
-            Listing::Graphs => id || columns.is_label(name) || columns.is_split(name),
+            Listing::Graphs => id || columns.is_label(name) || columns.is_split(name) || columns.is_unit_weight(name),
         }
     }
 }

@@ -22,6 +22,7 @@
 //!   `size = ["small", "medium", "large"]` (ordered; `"ordered"` takes the order in which values come), `code = "number"`.
 //! - **Labels** are integers from 0, or words (classes in alphabetical order, or in that of `class_names.txt`). An empty
 //!   cell is no label. Columns `label:<name>` of 0 and 1 are several labels a node.
+//! - **Weights** of nodes or graphs, where the caller names a column of them: numbers above 0, in the file that has the labels.
 //! - **Splits** are `train`, `valid` (`validation`, `val`, `dev`), `test` or empty. Without any the caller draws one.
 //! - **Several graphs**: a `graph` column in `nodes.*`. Labels in `graphs.*`, or in a `labels.*` of a row a graph, make it
 //!   a graph task. Nodes may stand in any order; they are sorted by graph.
@@ -54,6 +55,7 @@ mod splits;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 pub use assemble::{Loaded, load, load_noted};
 pub use kinds::kind;
@@ -160,6 +162,8 @@ pub struct Columns {
     pub split: Option<String>,
     /// `graph` or `graph_id`.
     pub graph: Option<String>,
+    /// How much each node or graph counts while a model is fitted; none unless it is named.
+    pub unit_weight: Option<String>,
     /// Columns to pass over, in any file.
     pub ignore: Vec<String>,
     /// Labels are numbers to be fitted, not classes.
@@ -212,9 +216,14 @@ impl Columns {
         self.is(&self.graph, &["graph", "graph_id"], name)
     }
 
+    fn is_unit_weight(&self, name: &str) -> bool {
+        self.is(&self.unit_weight, &[], name)
+    }
+
     /// Whether a column of the nodes is no feature.
     fn is_reserved(&self, name: &str) -> bool {
-        self.is_id(name) || self.is_label(name) || self.is_split(name) || self.is_graph(name)
+        let of_units = self.is_label(name) || self.is_unit_weight(name) || self.is_split(name);
+        of_units || self.is_id(name) || self.is_graph(name)
     }
 
     /// Columns the caller names, and the index that pandas adds to Parquet files.

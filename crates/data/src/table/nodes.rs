@@ -15,6 +15,7 @@ use harmonia_graph::dataset::{self, ColumnKind, Features, Schema, TableColumn};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
 use harmonia_graph::npy::Npy;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// All that is said of the nodes.
@@ -54,6 +55,8 @@ struct Wanted<'a> {
     columns: &'a Columns,
     kinds: &'a [TableColumn],
     model: Option<&'a Schema>,
+    /// The columns of the model by name.
+    known: HashMap<&'a str, &'a TableColumn>,
     split_by: Option<&'a str>,
     /// Names of columns in a file of their own.
     names: Option<Vec<String>>,
@@ -61,7 +64,7 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn role(&self, name: &str) -> Role<'a> {
-        let known = self.model.map(|schema| schema.columns.iter().find(|column| column.name == name));
+        let known = self.model.map(|_| self.known.get(name).copied());
         match known {
             _ if self.columns.is_ignored(name) => Role::Skip,
             // A model knows its columns, whatever they are called.
@@ -105,9 +108,7 @@ impl Part {
                 part.table = Some(sheet.read(unnamed, |name| match named || wanted.names.is_some() {
                     true => wanted.role(name),
                     false => Role::Measure(match wanted.model {
-                        Some(schema) => {
-                            schema.columns.iter().find(|c| c.name == name).map_or(Reading::Guess, Reading::Known)
-                        }
+                        Some(_) => wanted.known.get(name).map_or(Reading::Guess, |column| Reading::Known(column)),
                         None => Reading::Guess,
                     }),
                 })?);
@@ -191,10 +192,12 @@ pub(super) fn load(files: &Files, options: &Options) -> Result<Nodes> {
         return Err(Error::file(&options.directory, "expected nodes.* or features.*"));
     };
     let said: Vec<TableColumn> = options.kinds.iter().cloned().chain(kinds::read(&options.directory)?).collect();
+    let model = options.model.as_ref().map(|model| &*model.schema);
     let wanted = Wanted {
         columns,
         kinds: &said,
-        model: options.model.as_ref().map(|model| &*model.schema),
+        model,
+        known: model.into_iter().flat_map(|schema| &schema.columns).map(|one| (one.name.as_str(), one)).collect(),
         split_by: options.split_by.as_ref().map(|by| by.column.as_str()),
         names: files.feature_names.as_ref().map(|path| source::names(path)).transpose()?,
     };

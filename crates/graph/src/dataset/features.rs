@@ -123,6 +123,21 @@ impl Features {
         scratch
     }
 
+    /// A few columns of a row, without a look at the others.
+    pub fn cells(&self, i: usize, columns: Range<usize>) -> Vec<f32> {
+        let span = i * self.cols + columns.start..i * self.cols + columns.end;
+        match &self.values {
+            Values::Dense(values) => values[span].to_vec(),
+            Values::Half(values) => values[span].iter().map(|value| value.to_f32()).collect(),
+            Values::Sparse(sparse) => {
+                let mut cells = vec![0.0; columns.len()];
+                let there = sparse.row(i).filter(|(k, _)| columns.contains(k));
+                there.for_each(|(k, value)| cells[k - columns.start] = value);
+                cells
+            }
+        }
+    }
+
     /// Equal for rows that hold the same numbers in the same form.
     pub fn row_key(&self, i: usize) -> Vec<u32> {
         let span = i * self.cols..(i + 1) * self.cols;
@@ -339,6 +354,10 @@ mod tests {
         let columns = [0, 3, 49];
         assert_eq!(sparse.columns(&columns).dense(), dense.columns(&columns).dense());
         assert_eq!(dense.columns(&columns).dense()[..6], [0.0, 1.5, -2.0, 0.0, 0.0, 0.0]);
+        for (i, k) in [(0, 2..5), (0, 48..50), (39, 0..50), (7, 3..3)] {
+            assert_eq!(sparse.cells(i, k.clone()), dense.dense()[i * 50..][k.clone()], "{i} {k:?}");
+            assert_eq!(dense.cells(i, k.clone()), sparse.cells(i, k));
+        }
         let ranges = [39..40, 0..2];
         assert_eq!(sparse.rows(&ranges).dense(), dense.rows(&ranges).dense());
         assert!(sparse.bytes() < dense.bytes() / SPARSE_SAVING);
@@ -353,6 +372,7 @@ mod tests {
         let half = Features::held(2, 2, Values::Half(values)).unwrap();
         assert_eq!(*half.dense(), [0.5, -1.25, 0.0, 3.0]);
         assert_eq!(*half.rows(&[1..2, 0..1]).dense(), [0.0, 3.0, 0.5, -1.25]);
+        assert_eq!(half.cells(1, 1..2), [3.0]);
     }
 
     #[test]

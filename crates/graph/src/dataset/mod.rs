@@ -3,6 +3,7 @@
 //! Node tasks on one graph, node tasks over many graphs and graph tasks differ only in offsets, label level and
 //! split. [`Dataset::new`] checks what it is given: finite features, labels in range, disjoint splits.
 
+mod dates;
 mod design;
 mod features;
 mod labels;
@@ -11,15 +12,18 @@ mod schema;
 mod split_rule;
 mod structure;
 mod truth;
+mod weights;
 
+pub use dates::days;
 pub use design::{Design, MAX_CONDITION, MAX_CORRELATION};
 pub use features::{Features, SparseRows, Values};
 pub use labels::{Labels, UNLABELLED};
 pub use normalise::{Normalise, Scaling};
-pub use schema::{ColumnKind, Schema, TableColumn, days, median};
+pub use schema::{ColumnKind, MISSING, Schema, TableColumn, median};
 pub use split_rule::SplitRule;
 pub use structure::{Structure, StructureWord};
 pub use truth::{HOPS, INFORMATIVE, Profile, TrueResponse, Truth, sigmoid};
+pub use weights::{UnitWeights, is_weight};
 
 use crate::array::Array;
 use crate::error::{Error, Result};
@@ -65,6 +69,8 @@ pub struct Dataset {
     pub features: Arc<Features>,
     /// Labels of nodes or graphs.
     pub labels: Labels,
+    /// How much each unit counts while a model is fitted, where they do not count alike.
+    pub weights: Option<UnitWeights>,
     /// Whether `labels` belong to nodes or to graphs.
     pub level: Level,
     /// Train, validation and test units in use; empty until a rule draws them where the dataset has no split of its own.
@@ -73,7 +79,7 @@ pub struct Dataset {
     pub own_splits: Vec<Split>,
     /// Names of the columns of X.
     pub feature_names: Vec<String>,
-    /// The columns of the user's table that X (without structural columns) is made of, where they are more than numbers.
+    /// The columns of the user's table that X (without structural columns, and without copies) is made of, where they are more than numbers.
     pub schema: Option<Arc<Schema>>,
     /// Of classes, of the labels of a multi-label task, or of the numbers of a regression.
     pub class_names: Vec<String>,
@@ -138,6 +144,7 @@ impl Dataset {
             graph_ptr,
             features: Arc::new(features),
             labels,
+            weights: None,
             level,
             split: own_splits.first().cloned().unwrap_or_default(),
             own_splits,
@@ -184,6 +191,9 @@ impl Dataset {
         self.labels.check()?;
         if self.labels.units() != self.units() {
             return Err(Error::Data(format!("{} labels for {} labelled units", self.labels.units(), self.units())));
+        }
+        if let Some(weights) = &self.weights {
+            weights.check(self.units())?;
         }
         if !self.split.is_empty() {
             self.check_split(&self.split)?;

@@ -61,12 +61,12 @@ impl Normalise {
     }
 }
 
-/// `own`: columns that add up and are divided.
-fn by_row(features: &Features, own: usize) -> Result<Features> {
+/// `own`: columns that add up and are divided; of copies one adds up.
+fn by_row(features: &Features, own: usize, copies: usize) -> Result<Features> {
     let mut values = features.dense().into_owned();
     values.par_chunks_mut(features.cols.max(1)).with_min_len(1 << 8).for_each(|row| {
         let row = &mut row[..own];
-        let sum: f32 = row.iter().sum();
+        let sum: f32 = row.iter().step_by(copies).sum();
         if sum != 0.0 {
             row.iter_mut().for_each(|value| *value /= sum);
         }
@@ -142,7 +142,7 @@ impl Scaling {
     /// Another number of columns.
     pub fn apply(&self, dataset: &Dataset) -> Result<Features> {
         match self {
-            Scaling::Rows => by_row(&dataset.features, dataset.own_features()),
+            Scaling::Rows => by_row(&dataset.features, dataset.own_columns(), dataset.copies()),
             Scaling::Columns { mean, deviation } => by_column(&dataset.features, mean, deviation),
         }
     }

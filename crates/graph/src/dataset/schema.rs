@@ -6,12 +6,16 @@
 //! tile the features of a table from first to last.
 
 use super::Features;
+use super::dates::{date_text, days};
 use crate::error::{Error, Result, one_line};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// More columns or values than this are taken for a damaged file.
 const MOST: usize = 1 << 20;
+
+/// Words, in any case, that stand for "not known" where a cell holds one; so does an empty cell.
+pub const MISSING: [&str; 7] = ["na", "n/a", "#n/a", "nan", "null", "none", "<na>"];
 
 /// The columns of a table, in the order of X.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -122,6 +126,42 @@ impl TableColumn {
         }
     }
 
+    /// Its columns of X for a value as a table has it, in their own units.
+    ///
+    /// # Errors
+    /// It has no such value, in words.
+    pub fn read(&self, text: &str) -> std::result::Result<Vec<f64>, String> {
+        let mut x = vec![0.0; self.width()];
+        if text.is_empty() || text == "missing" {
+            if !self.gaps {
+                return Err(format!("the model has seen no missing values of `{}`", one_line(&self.name)));
+            }
+            if self.kind != ColumnKind::Category {
+                x[0] = f64::from(self.median);
+            }
+            x[self.width() - 1] = 1.0;
+            return Ok(x);
+        }
+        let among = || {
+            let known = self.values.iter().position(|value| value == text);
+            known.ok_or_else(|| format!("`{}` is none of {}", one_line(text), one_line(self.values.join(", "))))
+        };
+        match self.kind {
+            ColumnKind::Category => x[among()?] = 1.0,
+            ColumnKind::Ordered => x[0] = among()? as f64,
+            ColumnKind::Date => {
+                x[0] = days(text).ok_or_else(|| format!("`{}` is not a date such as 2026-11-18", one_line(text)))?;
+            }
+            ColumnKind::Boolean if text == "true" || text == "false" => x[0] = f64::from(u8::from(text == "true")),
+            ColumnKind::Number | ColumnKind::Boolean => {
+                let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+                let not = || format!("`{}` is not a number; give the value in the units of the data", one_line(text));
+                x[0] = value.ok_or_else(not)?;
+            }
+        }
+        Ok(x)
+    }
+
     /// The unit of its numbers, where it is not the table's own.
     pub fn unit(&self) -> Option<&'static str> {
         (self.kind == ColumnKind::Date).then_some("days since 1970-01-01")
@@ -179,7 +219,8 @@ impl Schema {
             if worded == column.values.is_empty() || distinct.len() != column.values.len() {
                 return refused(format!("`{name}` must have distinct values exactly where it is a category"));
             }
-            if !column.median.is_finite() {
+            // Plain columns of a model that keeps nothing but their names have none: a gap there is refused when it is read.
+            if column.median.is_infinite() || (column.median.is_nan() && column.gaps) {
                 return refused(format!("the median of `{name}` is not finite"));
             }
             total = total.saturating_add(column.width());
@@ -232,105 +273,6 @@ pub fn median(values: impl Iterator<Item = f32>) -> f32 {
     *known.select_nth_unstable_by(middle, f32::total_cmp).1
 }
 
-/// Days since 1970-01-01 of an ISO date (`2026-11-18`), with or without a time (`2026-11-18T09:30:00Z`, `2026-11-18 09:30`).
-pub fn days(text: &str) -> Option<f64> {
-    let (date, time) = match text.get(..10) {
-        Some(date) => (date, text.get(10..)?),
-        None => return None,
-    };
-    let bytes = date.as_bytes();
-    let digits = |range: Range<usize>| {
-        let part = date.get(range)?;
-        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<i64>().ok()).flatten()
-    };
-    if bytes.get(4) != Some(&b'-') || bytes.get(7) != Some(&b'-') {
-        return None;
-    }
-    let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let longest = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=longest).contains(&day) {
-        return None;
-    }
-    let whole = days_from_civil(year, month, day) as f64;
-    Some(whole + time_of_day(time)?)
-}
-
-/// The part of a day that a time is: `T09:30`, ` 09:30:15.5`, with `Z` or an offset such as `+02:00`.
-fn time_of_day(text: &str) -> Option<f64> {
-    if text.is_empty() {
-        return Some(0.0);
-    }
-    let text = text.strip_prefix(['T', 't', ' '])?;
-    let (clock, offset) = match text.find(['Z', 'z', '+', '-']) {
-        None => (text, 0.0),
-        Some(at) => {
-            let (clock, zone) = text.split_at(at);
-            let sign = if zone.starts_with('-') { -1.0 } else { 1.0 };
-            match zone {
-                "Z" | "z" => (clock, 0.0),
-                _ => (clock, sign * clock_of(zone.get(1..)?)?),
-            }
-        }
-    };
-    Some((clock_of(clock)? - offset) / 86_400.0)
-}
-
-/// Seconds of `09:30`, `09:30:15` or `09:30:15.25`.
-fn clock_of(text: &str) -> Option<f64> {
-    let mut parts = text.split(':');
-    let mut part = |most: f64| -> Option<f64> {
-        let part = parts.next()?;
-        let sound = part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        part.parse::<f64>().ok().filter(|&value| sound && value < most)
-    };
-    let (hours, minutes) = (part(24.0)?, part(60.0)?);
-    let seconds = if text.matches(':').count() > 1 { part(60.0)? } else { 0.0 };
-    (parts.next().is_none() && hours.fract() == 0.0 && minutes.fract() == 0.0)
-        .then_some(hours * 3600.0 + minutes * 60.0 + seconds)
-}
-
-/// A date as people write it; with the time to the minute where there is one.
-fn date_text(days: f64) -> String {
-    let whole = days.floor();
-    if !(-719_528.0..2_932_897.0).contains(&whole) {
-        return days.to_string();
-    }
-    let (year, month, day) = civil_from_days(whole as i64);
-    let minutes = ((days - whole) * 1440.0).round() as u32;
-    match minutes {
-        0 => format!("{year:04}-{month:02}-{day:02}"),
-        minutes => {
-            let minutes = minutes.min(1439);
-            format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", minutes / 60, minutes % 60)
-        }
-    }
-}
-
-/// Of the Gregorian calendar: eras of 400 years of 146,097 days, years that begin in March.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let (day, month) = (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    (year + era * 400 + i64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,32 +280,6 @@ mod tests {
     fn colour() -> TableColumn {
         let values = ["blue", "red"].map(String::from).to_vec();
         TableColumn { kind: ColumnKind::Category, values, gaps: true, ..TableColumn::number("colour") }
-    }
-
-    #[test]
-    fn dates_are_days_and_read_back() {
-        for (text, expected) in [("1970-01-01", 0), ("1969-12-31", -1), ("2000-02-29", 11_016), ("2026-11-18", 20_775)]
-        {
-            assert_eq!(days(text), Some(f64::from(expected)), "{text}");
-            assert_eq!(date_text(f64::from(expected)), text);
-        }
-        // Every day of 800 years is the one after the day before.
-        let mut last = days("1600-01-01").unwrap() - 1.0;
-        for number in last as i64 + 1..last as i64 + 292_194 {
-            let (year, month, day) = civil_from_days(number);
-            let again = days(&format!("{year:04}-{month:02}-{day:02}")).unwrap();
-            assert_eq!(again, last + 1.0);
-            last = again;
-        }
-        assert_eq!(days("2026-11-18T12:00:00Z"), Some(20_775.5));
-        assert_eq!(days("2026-11-18 06:00"), Some(20_775.25));
-        assert_eq!(days("2026-11-18T01:00:00+02:00"), Some(20_775.0 - 1.0 / 24.0));
-        assert_eq!(date_text(20_775.5), "2026-11-18 12:00");
-        for wrong in
-            ["2026-13-01", "2025-02-29", "2026-11-31", "20261118", "2026-11-18x", "2026-11-18T25:00", "", "é026-11-18"]
-        {
-            assert_eq!(days(wrong), None, "{wrong}");
-        }
     }
 
     #[test]
@@ -380,6 +296,22 @@ mod tests {
         assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
         let twice = Schema { columns: vec![TableColumn::number("a"), TableColumn::number("a")] };
         assert!(twice.check(2).unwrap_err().to_string().contains("`a` is there twice"));
+    }
+
+    #[test]
+    fn what_a_value_reads_as_is_shown_as_that_value() {
+        let number = TableColumn { gaps: true, median: 40.0, ..TableColumn::number("age") };
+        let day = TableColumn { kind: ColumnKind::Date, ..TableColumn::number("day") };
+        for (column, text) in
+            [(&number, "31.5"), (&number, "missing"), (&colour(), "red"), (&colour(), "missing"), (&day, "2024-02-29")]
+        {
+            let x: Vec<f32> = column.read(text).unwrap().into_iter().map(|x| x as f32).collect();
+            assert_eq!(column.text(&x), text);
+        }
+        assert_eq!(number.read("missing").unwrap(), [40.0, 1.0]);
+        assert!(colour().read("mars").unwrap_err().contains("`mars` is none of blue, red"));
+        assert!(day.read("missing").unwrap_err().contains("has seen no missing values"));
+        assert!(number.read("nan").is_err() && day.read("31").is_err());
     }
 
     #[test]

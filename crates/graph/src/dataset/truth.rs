@@ -93,7 +93,7 @@ impl Profile {
 /// Everything the labels were drawn from. Index r runs over the informative features.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// Which of the five datasets.
+    /// Which dataset; the first five are the paper's.
     pub data_index: u32,
     /// Column of X of each informative feature.
     pub columns: [usize; INFORMATIVE],

@@ -11,6 +11,7 @@ mod neighbourhood;
 mod node_weights;
 mod reorder;
 mod sampled;
+mod shells;
 mod splits;
 mod transition;
 
@@ -23,6 +24,7 @@ pub use node_weights::NodeWeights;
 pub use reorder::Reorder;
 pub use reorder::{places, renumbered_offsets, renumbered_rows};
 pub use sampled::sampled_walks;
+pub use shells::ShellSearch;
 pub use splits::Split;
 pub use transition::walk_row;
 pub use transition::{Transition, Walk};

@@ -10,6 +10,7 @@
 //! | `features_idx.npy` | non-zeros | integer | their columns, increasing within a row |
 //! | `features_val.npy` | non-zeros | float | their values |
 //! | `labels.npy` | units, or units x width | integer | class of each node or graph (-1: none); 0/1 if multi-label |
+//! | `unit_weights.npy` | units | float | optional; how much each unit counts while a model is fitted, > 0 |
 //! | `train.npy`, `valid.npy`, `test.npy` | any | integer | unit ids; leave all three out where there is no split |
 //! | `splits.npy` | splits x units | u8 | instead of those, for several: 1 train, 2 validation, 3 test, 0 none |
 //! | `graph_ptr.npy` | graphs + 1 | integer | optional; first node of each graph |
@@ -23,12 +24,13 @@
 //! What we write is u64 offsets, u32 ids and f32 or f16 values: those are mapped and never read as a whole, so a store of
 //! any size opens at once. Other types are converted in memory.
 //!
-//! `meta.json`: `format` ("harmonia-store"), `version` (1 to 3), `name`, `level` ("node" or "graph"), `classes`, and
+//! `meta.json`: `format` ("harmonia-store"), `version` (1 to 4), `name`, `level` ("node" or "graph"), `classes`, and
 //! optionally `multi_label`, `feature_names`, `class_names`; stores that we write also say how large they are
 //! (`counts`), whether every edge is stored both ways (`symmetric`), how many edges the source listed (`edge_rows`), by
 //! which method nodes were reordered (`node_order`), where they come from (`source`, `generator`) and the SHA-256 of every
 //! file (`checksums`). `columns` (version 3) says which columns of a table the features are, where they are more than numbers:
-//! name, kind, values of a category, median, and whether its last feature says that a value is missing.
+//! name, kind, values of a category, median, and whether its last feature says that a value is missing. `weights` (version 4)
+//! is what the table called the column of `unit_weights.npy`.
 
 mod checked;
 mod lost;
@@ -52,7 +54,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Every array a store may hold.
-const ARRAYS: [&str; 14] = [
+const ARRAYS: [&str; 15] = [
     "row_ptr.npy",
     "col_idx.npy",
     "edge_weights.npy",
@@ -61,6 +63,7 @@ const ARRAYS: [&str; 14] = [
     "features_idx.npy",
     "features_val.npy",
     "labels.npy",
+    UNIT_WEIGHTS,
     "train.npy",
     "valid.npy",
     "test.npy",
@@ -70,11 +73,15 @@ const ARRAYS: [&str; 14] = [
 ];
 const NODE_NAMES: &str = "node_names.txt";
 const NODE_ORDER: &str = "node_order.npy";
+const UNIT_WEIGHTS: &str = "unit_weights.npy";
 
 const FORMAT: &str = "harmonia-store";
-/// The newest; version 1 had no sparse features and no description beyond its classes, version 2 no columns of tables.
-const VERSION: u32 = 3;
-/// What is written where there are no columns of tables, so that earlier programs read it.
+/// The newest; version 1 had no sparse features and no description beyond its classes, version 2 no columns of tables, version 3
+/// no weights of units.
+const VERSION: u32 = 4;
+/// What is written where there are no weights of units, so that earlier programs read it.
+const WITHOUT_WEIGHTS: u32 = 3;
+/// What is written where there are no columns of tables either.
 const WITHOUT_COLUMNS: u32 = 2;
 
 /// Codes of `splits.npy`.
@@ -124,6 +131,9 @@ pub struct Meta {
     /// Columns of the table that features were made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Schema>,
+    /// What the table called the column that says how much units count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
 }
 
 /// Sizes of a store, so that a file of another one is noticed.

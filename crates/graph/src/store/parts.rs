@@ -4,7 +4,7 @@
 use super::map::MappedArray;
 use super::{Meta, PARTS};
 use crate::array::Array;
-use crate::dataset::{Features, Labels, SparseRows, UNLABELLED, Values};
+use crate::dataset::{Features, Labels, SparseRows, UNLABELLED, UnitWeights, Values, is_weight};
 use crate::error::{Error, Result, one_line};
 use crate::graph::Split;
 use crate::npy::Element;
@@ -93,6 +93,28 @@ fn targets(array: &MappedArray, path: &Path, meta: &Meta, units: usize) -> Resul
     }
     let values = array.floats()?.to_vec();
     Ok(Labels::Values { values, width })
+}
+
+/// How much each unit counts while a model is fitted, where the store says so.
+pub(super) fn unit_weights(path: &Path, meta: &Meta, units: usize) -> Result<Option<UnitWeights>> {
+    match (path.exists(), &meta.weights) {
+        (false, None) => return Ok(None),
+        (false, Some(column)) => {
+            let message = format!("is missing: meta.json names it (\"weights\": \"{}\")", one_line(column));
+            return Err(Error::file(path, message));
+        }
+        (true, _) => {}
+    }
+    let array = MappedArray::open(path)?;
+    if array.shape != [units] {
+        return Err(Error::file(path, format!("expected a weight for each of {units} units, found {:?}", array.shape)));
+    }
+    let values = array.floats()?.to_vec();
+    if let Some(unit) = values.iter().position(|&weight| !is_weight(weight)) {
+        let message = format!("the weight of unit {unit} is {}: expected a number above 0", values[unit]);
+        return Err(Error::file(path, message));
+    }
+    Ok(Some(UnitWeights { column: meta.weights.clone().unwrap_or_else(|| "weight".into()), values }))
 }
 
 /// Numbers of the nodes in the source, one per node, where they were reordered.

@@ -1,9 +1,11 @@
 //! Opens a store: sizes, types and offsets at once, every entry before it is used, checksums on request.
 
 use super::map::MappedArray;
-use super::{ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, StoredLevel, VERSION, checked, opened, parts};
+use super::{
+    ARRAYS, Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, StoredLevel, UNIT_WEIGHTS, VERSION, checked, opened, parts,
+};
 use crate::array::Array;
-use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder};
+use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, UnitWeights};
 use crate::error::{Error, Result, one_line, suggestion};
 use crate::files;
 use crate::graph::{Csr, Graph, Split, check_entries, check_offsets, places};
@@ -19,6 +21,7 @@ pub struct Store {
     features: Features,
     graph_ptr: Vec<usize>,
     labels: Labels,
+    weights: Option<UnitWeights>,
     level: Level,
     splits: Vec<Split>,
     node_order: Option<Array<u32>>,
@@ -84,10 +87,12 @@ impl Store {
             StoredLevel::Graph => (Level::Graph, graph_ptr.len().saturating_sub(1)),
         };
         let labels = parts::labels(&file("labels.npy"), &meta, units)?;
+        let weights = parts::unit_weights(&file(UNIT_WEIGHTS), &meta, units)?;
         let splits = parts::splits(directory, units)?;
         let node_order = parts::node_order(&file(NODE_ORDER), &meta, nodes)?;
         let directory = directory.to_path_buf();
-        let store = Store { directory, meta, adjacency, features, graph_ptr, labels, level, splits, node_order };
+        let store =
+            Store { directory, meta, adjacency, features, graph_ptr, labels, weights, level, splits, node_order };
         let found = store.counts();
         if let Some(expected) = store.meta.counts.filter(|&expected| expected != found) {
             let message = format!("expected {expected}; found {found}: the files are not of one store");
@@ -150,6 +155,7 @@ impl Store {
             self.level,
             self.splits,
         );
+        dataset.weights = self.weights;
         dataset.store = std::path::absolute(&self.directory).ok();
         dataset.checksums = self.meta.checksums.into();
         dataset.check_sizes().map_err(in_store)?;

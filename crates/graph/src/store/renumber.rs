@@ -7,7 +7,7 @@
 
 use super::map::MappedArray;
 use super::writer::Writer;
-use super::{NODE_NAMES, NODE_ORDER};
+use super::{NODE_NAMES, NODE_ORDER, UNIT_WEIGHTS};
 use crate::dataset::{Level, NodeOrder};
 use crate::error::{Error, Result};
 use crate::files;
@@ -42,6 +42,7 @@ impl Writer {
         self.renumber_sparse(order, watch)?;
         if level == Level::Node {
             self.renumber_dense("labels.npy", order, watch)?;
+            self.renumber_dense(UNIT_WEIGHTS, order, watch)?;
             self.renumber_splits(order, &places)?;
         }
         let names = self.directory().join(NODE_NAMES);

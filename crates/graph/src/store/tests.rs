@@ -1,5 +1,5 @@
 use super::*;
-use crate::dataset::{Dataset, Features, Labels, Level};
+use crate::dataset::{Dataset, Features, Labels, Level, UnitWeights};
 use crate::graph::{Direction, Graph, Split};
 use std::path::Path;
 
@@ -36,6 +36,28 @@ fn what_is_written_reads_back_equal() {
         assert!(write(&original, &path).unwrap_err().to_string().contains("already exists"));
     }
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2, "no temporary directory may remain");
+}
+
+#[test]
+fn weights_of_units_survive_and_are_checked() {
+    let root = tempfile::tempdir().unwrap();
+    for level in [Level::Node, Level::Graph] {
+        let path = root.path().join(format!("{level:?}"));
+        let mut original = dataset(false, level);
+        let values = (1..=original.units()).map(|weight| weight as f32 / 2.0).collect();
+        original.weights = Some(UnitWeights { column: "w".into(), values });
+        write(&original, &path).unwrap();
+        assert_eq!(read(&path).unwrap().weights, original.weights);
+        let meta = std::fs::read_to_string(path.join("meta.json")).unwrap();
+        assert!(meta.contains("\"version\": 4") && meta.contains("\"weights\": \"w\""), "{meta}");
+        original.weights = Some(UnitWeights { column: "w".into(), values: vec![0.0; original.units()] });
+        let bad = root.path().join("bad");
+        let message = write(&original, &bad).unwrap_err().to_string();
+        assert!(message.contains("unit_weights.npy") && message.contains("unit 0 is 0"), "{message}");
+        std::fs::remove_file(path.join("unit_weights.npy")).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains("unit_weights.npy") && message.contains("is missing"), "{message}");
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! Arrays of any size go through [`Writer::stream`], block by block; checksums are taken on the way. What a kill leaves
 //! behind is a hidden directory; the next writer beside it removes it, unless it is locked by one that is still at work.
 
-use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, VERSION, WITHOUT_COLUMNS, checked};
+use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, UNIT_WEIGHTS, checked};
+use super::{VERSION, WITHOUT_COLUMNS, WITHOUT_WEIGHTS};
 use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, Schema, UNLABELLED, Values};
 use crate::error::{Error, Result};
 use crate::files::{self, UnfinishedFolder};
@@ -50,6 +51,7 @@ pub struct Description {
     pub feature_names: Vec<String>,
     pub class_names: Vec<String>,
     pub columns: Option<Schema>,
+    pub weights: Option<String>,
     pub edge_rows: Option<u64>,
     pub source: Option<Source>,
     pub generator: Option<serde_json::Value>,
@@ -69,6 +71,7 @@ impl Description {
             feature_names: dataset.feature_names.clone(),
             class_names: dataset.class_names.clone(),
             columns: dataset.schema.as_deref().cloned(),
+            weights: dataset.weights.as_ref().map(|weights| weights.column.clone()),
             counts: Some(Counts {
                 nodes: dataset.graph.nodes(),
                 directed_edges: dataset.graph.directed_edges(),
@@ -270,6 +273,9 @@ impl Writer {
         self.adjacency(dataset.graph.adjacency())?;
         self.features(&dataset.features)?;
         self.labels(&dataset.labels)?;
+        if let Some(weights) = &dataset.weights {
+            self.array(UNIT_WEIGHTS, &[weights.values.len()], &weights.values)?;
+        }
         let splits = match &dataset.own_splits[..] {
             // A split that was set by hand is the dataset's own.
             [] | [_] if !dataset.split.is_empty() => std::slice::from_ref(&dataset.split),
@@ -294,7 +300,11 @@ impl Writer {
     pub fn finish(self, description: Description) -> Result<()> {
         let meta = Meta {
             format: FORMAT.into(),
-            version: if description.columns.is_some() { VERSION } else { WITHOUT_COLUMNS },
+            version: match (&description.weights, &description.columns) {
+                (Some(_), _) => VERSION,
+                (None, Some(_)) => WITHOUT_WEIGHTS,
+                (None, None) => WITHOUT_COLUMNS,
+            },
             name: description.name,
             level: if description.graph_level { Level::Graph } else { Level::Node }.into(),
             classes: description.classes,
@@ -310,6 +320,7 @@ impl Writer {
             class_names: description.class_names,
             feature_names: description.feature_names,
             columns: description.columns,
+            weights: description.weights,
         };
         let Writer { temporary: unfinished, target, stop, .. } = self;
         let (temporary, target) = (unfinished.path().to_path_buf(), &target);

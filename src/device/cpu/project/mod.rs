@@ -39,7 +39,7 @@ pub fn forward<T: Ops>(
 ) -> Result<()> {
     let sizes = Sizes::new(hops, layout);
     let mut weights = cpu.reals.take(sizes.features * sizes.columns, T::zero());
-    fill_weights(&mut weights, hop_weights, &parameters[layout.readout_weight.clone()], sizes);
+    fill_weights(&mut weights, hop_weights, &layout.readout_in(parameters), sizes);
     let weights = &weights[..];
     match responses {
         Responses::Dense(responses) => {
@@ -87,7 +87,7 @@ pub fn backward<T: Ops>(
     layout: &Layout,
 ) -> Result<()> {
     let sizes = Sizes::new(hops, layout);
-    let readout = &parameters[layout.readout_weight.clone()];
+    let readout = &layout.readout_in(parameters)[..];
     let mut weights = cpu.reals.take(sizes.features * sizes.columns, T::zero());
     fill_weights(&mut weights, hop_weights, readout, sizes);
     let scaled = Scaled { unscale: T::one() / hops.scale, inputs };
@@ -95,7 +95,10 @@ pub fn backward<T: Ops>(
     match responses {
         Responses::Dense(responses) => {
             let responses = responses.as_rows_mut()?;
-            with_states!(&hops.states, states => differentiate(cpu, &mut sums, responses, states, &weights, scaled, sizes));
+            let cost = T::from_f64(2.0 * layout.output_penalty / (sizes.rows * sizes.features) as f64);
+            with_states!(&hops.states, states => {
+                differentiate(cpu, &mut sums, responses, states, &weights, scaled, cost, sizes);
+            });
         }
         Responses::Sparse(responses) => {
             let InputFeatures::Sparse(x) = &inputs.features else { return Err(mixed_forms()) };
@@ -103,6 +106,10 @@ pub fn backward<T: Ops>(
                 sparse::differentiate(cpu, &mut sums, responses, x, states, &weights, scaled, sizes);
             });
         }
+    }
+    // Nobody learns how copies of columns belong to classes, or what the only walk counts.
+    if layout.readout_weight.is_empty() {
+        return Ok(());
     }
     let d_readout = &mut gradient[layout.readout_weight.clone()];
     let outputs = sizes.outputs;
@@ -215,7 +222,8 @@ fn multiply<T: Real, S: Element<T>>(
     });
 }
 
-/// sums (d x columns) = S_t of all hops; F turns into dF.
+/// sums (d x columns) = S_t of all hops; F turns into dF, and `cost` F of it is what the penalty on its squares adds.
+#[allow(clippy::too_many_arguments)]
 fn differentiate<T: Real, S: Element<T>>(
     cpu: &Cpu<T>,
     sums: &mut [T],
@@ -223,6 +231,7 @@ fn differentiate<T: Real, S: Element<T>>(
     states: &[S],
     weights: &[T],
     scaled: Scaled<'_, T>,
+    cost: T,
     sizes: Sizes,
 ) {
     let Sizes { rows, features, columns, .. } = sizes;
@@ -239,7 +248,11 @@ fn differentiate<T: Real, S: Element<T>>(
             load_states(&mut states_here, states, first, count, scaled, sizes);
             let here = View::new(&states_here, count, columns);
             gemm(sums, View::new(responses, count, features).transposed(), here, true);
-            gemm(responses, here, weights, false);
+            let costs = cost > T::zero();
+            if costs {
+                responses.iter_mut().for_each(|response| *response *= cost);
+            }
+            gemm(responses, here, weights, costs);
         }
     });
     sums.fill(T::zero());

@@ -7,7 +7,6 @@
 
 mod sparse;
 
-use super::compile::planned_pieces;
 use super::inputs::DeviceFeatures;
 use super::knots::chunk_rows;
 use super::panels::Window;
@@ -18,6 +17,7 @@ use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::Responses;
 use crate::device::mixed_forms;
+use crate::knots::planned_pieces;
 use crate::plan::BatchSizes;
 use harmonia_graph::error::{Error, Result};
 use std::ffi::c_void;
@@ -37,8 +37,8 @@ pub struct DeviceHops<V: Driver> {
     pub(super) hops: usize,
     /// Columns of a hop: L, padded.
     pub(super) width: usize,
-    /// What stored gradients were multiplied by.
-    pub(super) scale: f32,
+    /// What stored gradients were multiplied by, where they are half: one number.
+    pub(super) scale: Buffer<V, f32>,
     /// F^T Y, from panel to panel of X.
     carried: Option<Buffer<V, f32>>,
 }
@@ -73,7 +73,8 @@ impl<V: Driver> Launcher<V> {
         let a = &layout.architecture;
         let width = padded(a.outputs);
         let states = self.zeroed(inputs.nodes * a.hops * width * self.states.bytes())?;
-        Ok(DeviceHops { states, rows: inputs.nodes, hops: a.hops, width, scale: 1.0, carried: None })
+        let scale = self.zeroed(usize::from(self.states == States::F16))?;
+        Ok(DeviceHops { states, rows: inputs.nodes, hops: a.hops, width, scale, carried: None })
     }
 
     pub(super) fn project_forward(
@@ -292,10 +293,10 @@ impl<V: Driver> Launcher<V> {
             states,
             values,
             inverse_degree: inverse_degree.unwrap_or(null()),
+            scale: self.at(&hops.scale, 0),
             rows: rows as u64,
             part_rows: 0,
             columns: columns as u32,
-            unscale: 1.0 / hops.scale,
         }
     }
 

@@ -82,9 +82,9 @@ impl<V: Driver> Launcher<V> {
             states: self.at(&hops.states, 0).cast(),
             weights: self.at(weights, 0),
             inverse_degree: inputs.inverse_degree().map_or(null(), |degrees| self.at(degrees, 0)),
+            scale: self.at(&hops.scale, 0),
             x: x.columns(self),
             columns: columns as u32,
-            unscale: 1.0 / hops.scale,
         };
         let mut rows = self.states_of(hops, 0, hops.rows, self.at_mut(&mut partial, 0), Some((inputs, 0)));
         rows.part_rows = part_rows;

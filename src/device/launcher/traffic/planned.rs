@@ -1,11 +1,11 @@
 //! The fast ways: experts by pieces, and class space.
 
-use super::super::compile::planned_pieces;
 use super::super::knots::{Cut, Room, SUM_BYTES, chunk_rows};
 use super::super::project::{LOAD, STORE, padded, stretch_rows};
 use super::super::walk::{Lanes, START};
 use super::{Blocks, Bytes, D, F, StepTraffic, part_sectors};
 use crate::config::States;
+use crate::knots::planned_pieces;
 
 /// Sizes of class space.
 #[derive(Clone, Copy)]
@@ -217,7 +217,7 @@ impl StepTraffic<'_> {
         let classes @ Classes { nodes, outputs, hops, width, .. } = self.classes();
         let logits = (nodes * outputs) as f64;
         if self.problem.states == States::F16 {
-            self.add("largest", logits, 2.0 * logits, Bytes::extra(F * logits));
+            self.half_scale(logits, nodes as f64);
         }
         let elements = (nodes * width) as f64;
         let bytes = Bytes::streamed(F * (logits + nodes as f64)) + classes.hop(0);

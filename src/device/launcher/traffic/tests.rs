@@ -16,6 +16,7 @@ fn architecture(hidden: Vec<usize>) -> Architecture {
         embedding: 2,
         hops: 3,
         hop_weights: HopWeights::Simplex,
+        family: Default::default(),
     }
 }
 

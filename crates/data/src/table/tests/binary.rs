@@ -1,11 +1,13 @@
 //! numpy, Parquet and gzip files.
 
 use super::*;
+use crate::table::Scoring;
 use ::parquet::basic::Compression;
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::parser::parse_message_type;
+use harmonia_graph::dataset::{ColumnKind, Level, Schema, TableColumn};
 use harmonia_graph::npy::{Element, header};
 use std::io::Write;
 use std::sync::Arc;
@@ -119,7 +121,10 @@ fn bad_arrays_are_named_by_file_row_and_reason() {
     let edges = |bytes: &[u8]| message(&[features, LABELS, ("edges.npy", bytes)]);
     let refusal = edges(&npy_file(Element::I64, &[3, 2], &[0, 1, 1, 9, 2, -1]));
     assert!(refusal.contains("edges.npy: row 1: edge expected a node id from 0 to 2"), "{refusal}");
-    assert!(refusal.ends_with("found `9` (and 1 more bad row)"), "{refusal}");
+    assert!(
+        refusal.ends_with("found `9` (and 1 more bad row) (to leave such rows out, set drop_bad_rows = true)"),
+        "{refusal}"
+    );
     assert!(edges(&npy_file(Element::I64, &[2, 2], &[0, 1, 1, 2])).contains("2 x 2"));
     assert!(edges(&npy_file(Element::F32, &[1, 2], &[0, 1])).contains("expected integer ids, found F32"));
     let archive = npz_file(&[("edge", npy_file(Element::I64, &[1, 2], &[0, 1]))]);
@@ -247,4 +252,49 @@ fn parquet_faults_are_named_by_file_row_and_reason() {
     assert!(
         message(&[nodes, ("edges.parquet", b"PAR1 nothing PAR1")]).contains("edges.parquet: expected a Parquet table")
     );
+}
+
+/// What a model with these columns says of files.
+fn scored(columns: &[(&str, ColumnKind)], files: &[(&str, &[u8])]) -> harmonia_graph::Result<Dataset> {
+    let column = |&(name, kind): &(&str, ColumnKind)| {
+        let worded = matches!(kind, ColumnKind::Category | ColumnKind::Ordered);
+        let values = if worded { vec!["a".to_string(), "b".to_string()] } else { Vec::new() };
+        TableColumn { kind, values, ..TableColumn::number(name) }
+    };
+    let schema = Schema { columns: columns.iter().map(column).collect() };
+    let class_names = vec!["no".into(), "yes".into()];
+    let model = Some(Scoring { schema: schema.into(), level: Level::Node, class_names });
+    load("new", &Options { model, ..options(&directory(files)) })
+}
+
+#[test]
+fn a_column_of_another_type_than_the_model_knows_is_refused_in_parquet_and_arrays() {
+    use ColumnKind::{Boolean, Category, Date, Number, Ordered};
+    let (nodes, edges) = (parquet_of(Compression::SNAPPY, &[-1, -1, -1]), ("edges.csv", &b"0,1\n"[..]));
+    let files = [("nodes.parquet", &nodes[..]), edges];
+    let known = [("age", Number), ("size", Number), ("ok", Boolean), ("kind", Category)];
+    assert_eq!(scored(&known, &files).unwrap().features.dense()[..5], [7.0, 0.5, 1.0, 0.0, 1.0]);
+    // All of them at once.
+    let message = scored(&[("age", Date), ("size", Boolean), ("ok", Date), ("kind", Number)], &files).unwrap_err();
+    let message = message.to_string();
+    for part in [
+        "column `age`: row 0: expected a date such as 2026-11-18, found `7`",
+        "column `size`: row 0: expected true or false, or 1 or 0, found 0.5 (and 2 more cells)",
+        "column `ok`: row 0: expected a date such as 2026-11-18, found `1`",
+        "column `kind`: row 0: expected a number, found `b`",
+    ] {
+        assert!(message.contains(part), "no {part:?} in {message}");
+    }
+    let days = parquet_edges("message n { required int64 day (TIMESTAMP_MILLIS); }", &[86_400_000, 0]);
+    let files = [("nodes.parquet", &days[..]), edges];
+    assert_eq!(*scored(&[("day", Date)], &files).unwrap().features.dense(), [1.0, 0.0]);
+    for (kind, expected) in [(Number, "a number"), (Boolean, "a number"), (Category, "a word"), (Ordered, "a word")] {
+        let message = scored(&[("day", kind)], &files).unwrap_err().to_string();
+        assert!(message.contains(&format!("column `day`: row 0: expected {expected}, found a date")), "{message}");
+    }
+    // Numbers of an array are no places among the values of a category.
+    let array = npy_file(Element::F32, &[2, 1], &[1, 0]);
+    let files = [("features.npy", &array[..]), ("feature_names.txt", &b"kind\n"[..]), edges];
+    let message = scored(&[("kind", Category)], &files).unwrap_err().to_string();
+    assert!(message.contains("expected words in `kind`, found an array of numbers"), "{message}");
 }

@@ -42,6 +42,15 @@ fn gaps_categories_dates_and_booleans_become_features() {
 }
 
 #[test]
+fn gaps_among_words_are_gaps_but_none_is_a_word() {
+    let nodes = "allergy,label\nnuts,0\nNA,1\nn/a,0\nnone,1\n,0\nnull,1\nNone,0\n";
+    let dataset = loaded(&[("nodes.csv", nodes), ("edges.csv", "0,1\n")]);
+    assert_eq!(dataset.feature_names, ["allergy=None", "allergy=none", "allergy=nuts", "allergy is missing"]);
+    let missing: Vec<f32> = dataset.features.dense().iter().skip(3).step_by(4).copied().collect();
+    assert_eq!(missing, [0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0]);
+}
+
+#[test]
 fn kinds_are_said_in_a_file() {
     let nodes = "zip,size,rank,label\n1,small,low,0\n2,large,high,1\n1,medium,low,0\n";
     let kinds = "zip = \"category\"\nsize = [\"small\", \"medium\", \"large\"]\nrank = \"ordered\"\n";
@@ -174,4 +183,46 @@ fn a_schema_survives_a_store() {
     let message = harmonia_graph::store::Store::open(&store).unwrap().dataset().unwrap_err().to_string();
     assert!(message.contains("`age` is there twice"), "{message}");
     assert_eq!(TableColumn::number("n").width(), 1);
+}
+
+#[test]
+fn weights_stand_beside_the_labels_and_follow_their_units() {
+    // Of nodes, which are sorted by graph; what has no label needs no weight.
+    let nodes = ("nodes.csv", "graph,x,w,label\nb,1,0.5,0\na,2,3,1\nb,3,,\na,4,2,0\n");
+    let files = [nodes, ("edges.csv", "0,2\n")];
+    let root = directory(&texts(&files));
+    let named = |column: &str| Columns { unit_weight: Some(column.into()), ..Columns::default() };
+    let dataset = load("own", &Options { columns: named("w"), ..options(&root) }).unwrap();
+    assert_eq!(dataset.feature_names, ["x"]);
+    assert_eq!(*dataset.features.dense(), [1.0, 3.0, 2.0, 4.0]);
+    let weights = dataset.weights.unwrap();
+    assert_eq!((&weights.column[..], &weights.values[..]), ("w", &[0.5, 1.0, 3.0, 2.0][..]));
+    // Nobody asked: then it is a feature like others, with a gap.
+    assert_eq!(loaded(&files).feature_names, ["x", "w", "w is missing"]);
+
+    let graphs = ("graphs.csv", "graph,label,times\na,1,2\nb,0,7\n");
+    let files = [("nodes.csv", "graph,x\na,1\nb,2\nb,3\n"), ("edges.csv", "1,2\n"), graphs];
+    let root = directory(&texts(&files));
+    let dataset = load("own", &Options { columns: named("times"), ..options(&root) }).unwrap();
+    assert_eq!((dataset.level, &dataset.weights.unwrap().values[..]), (Level::Graph, &[2.0, 7.0][..]));
+    let message = refused_with(&files, |options| options.columns = named("tmes"));
+    assert!(message.contains("graphs.csv: column `times`: expected graph, label, split"), "{message}");
+}
+
+#[test]
+fn a_hundred_thousand_columns_with_problems_are_one_message() {
+    const COLUMNS: usize = 100_000;
+    let names: String = (0..COLUMNS).map(|k| format!("c{k},")).collect();
+    let row = "inf,".repeat(COLUMNS);
+    let nodes = format!("{names}label\n{row}0\n{row}1\n{row}0\n");
+    let message = refused(&[("nodes.csv", &nodes), ("edges.csv", "0,1\n")]);
+    assert!(message.contains("column `c0`: line 2: expected a finite 32-bit number, found `inf` (and 2 more cells)"));
+    assert!(message.ends_with("and 99992 more columns") && message.len() < 2000, "{message}");
+}
+
+#[test]
+fn a_column_of_true_and_false_takes_no_other_number() {
+    let message = scored("age,colour,since,member\n1,red,,7\n2,red,,1\n").unwrap_err().to_string();
+    assert!(message.contains("column `member`: line 2: expected true or false, or 1 or 0, found `7`"), "{message}");
+    assert!(scored("age,colour,since,member\n1,red,,0\n2,red,,1\n").is_ok());
 }

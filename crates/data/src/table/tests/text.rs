@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What is said of every bad row of edges.
+const ADVICE: &str = " (to leave such rows out, set drop_bad_rows = true)";
+
 #[test]
 fn names_words_labels_and_splits_in_one_table() {
     let nodes = "\u{feff}id;Size;colour;ok;Label;split\r\n\
@@ -134,7 +137,10 @@ fn graph_tasks_sort_the_nodes_by_graph() {
         refused(&files)
     };
     let message = with(2, "a,c\nb,d\na,b\n");
-    assert_eq!(message, "edges.csv: line 3: expected an edge inside one graph, found a and b of two graphs");
+    assert_eq!(
+        message,
+        "edges.csv: line 3: expected an edge inside one graph, found a and b of two graphs".to_string() + ADVICE
+    );
     let message = with(1, "graph,label\ng1,0\ng22,1\n");
     assert!(
         message.starts_with("nodes.csv: line 2: node names graph `g2`, which graphs.csv does not have"),
@@ -165,16 +171,19 @@ fn bad_edges_are_named_by_file_line_and_reason() {
     let edges = |text| refused(&[NODES, ("edges.csv", text)]);
     let expected = "edges.csv: line 3: edge expected a node id from 0 to 2 (nodes.csv has 3 rows), found `3`; ids start \
                     at 0 (and 1 more bad row)";
-    assert_eq!(edges("source,target\n0,1\n1,3\n-1,0\n"), expected);
+    assert_eq!(edges("source,target\n0,1\n1,3\n-1,0\n"), expected.to_string() + ADVICE);
     assert_eq!(edges("0,1\n1,2,3\n"), "edges.csv: line 2: expected 2 fields (source, target), found 3");
     let weight = edges("0,1,1\n1,2,-2\n2,0,0\n");
     assert_eq!(
         weight,
-        "edges.csv: line 2: expected a weight > 0, found -2; 1 more rows have no weight > 0 (line 3); drop edges without \
-         weight, or leave them out (set drop_bad_rows = true)"
+        "edges.csv: line 2: expected a weight > 0, found -2; 1 more row has no weight > 0 (line 3)".to_string()
+            + ADVICE
     );
+    // Of all kinds, each is counted, and each may be left out.
+    let mixed = edges("0,1,1\n1,2,-2\n2,0,0\n0,7,1\n");
+    assert!(mixed.contains("line 4: edge") && mixed.ends_with(&format!(" (and 2 more bad rows){ADVICE}")), "{mixed}");
     assert_eq!(edges("0,1,1\n1,2,heavy\n"), "edges.csv: line 2: expected a weight > 0, found `heavy`");
-    assert!(edges("0,1,1\n1,2,\n").contains("column `weight`: line 2: has 1 missing value"));
+    assert!(edges("0,1,1\n1,2,\n").contains("line 2: expected a weight > 0, found none (to leave such rows out"));
     let extra = edges("source,target,wieght\n0,1,1\n");
     assert!(extra.contains("column `wieght`") && extra.contains("did you mean `weight`?"), "{extra}");
     let lost = edges("sorce,target\n0,1\n");
@@ -190,7 +199,7 @@ fn bad_edges_are_named_by_file_line_and_reason() {
     let nodes = ("nodes.csv", "id,f,label\nx71,1,0\ny,2,1\n");
     let message = refused(&[nodes, ("edges.csv", "source,target\ny,x71\nx17,y\n")]);
     let expected = "edges.csv: line 3: edge names node `x17`, which nodes.csv does not have; did you mean `x71`?";
-    assert_eq!(message, expected);
+    assert_eq!(message, expected.to_string() + ADVICE);
     // Nothing is lost where the first row is neither a header nor known ids.
     assert!(refused(&[nodes, ("edges.csv", "x17,y\ny,x71\n")]).contains("expected a column `source`"));
 }
@@ -198,7 +207,7 @@ fn bad_edges_are_named_by_file_line_and_reason() {
 #[test]
 fn many_bad_rows_are_counted_up_to_a_bound() {
     let edges = "7,7\n".repeat(5000);
-    assert!(refused(&[NODES, ("edges.csv", &edges)]).ends_with("(and at least 999 more bad rows)"));
+    assert!(refused(&[NODES, ("edges.csv", &edges)]).ends_with(&format!("(and at least 999 more bad rows){ADVICE}")));
 }
 
 #[test]

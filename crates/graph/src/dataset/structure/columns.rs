@@ -1,7 +1,8 @@
 //! Columns added to the right of X, which keeps its form: sparse rows stay sparse, halves stay halves where that is exact.
 
 use super::super::{Features, SparseRows, Values};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::{memory, units};
 use half::f16;
 use rayon::prelude::*;
 
@@ -44,6 +45,42 @@ pub(super) fn beside(
     let stays_half = matches!(features.values(), Values::Half(_)) && values.par_iter().all(is_exact);
     let features = Features::new(rows, cols, values)?;
     if stays_half { features.halved() } else { Ok(features) }
+}
+
+/// X with every column so many times, copies side by side.
+///
+/// # Errors
+/// They have no room: nothing is copied then.
+pub(super) fn copied(features: &Features, copies: usize) -> Result<Features> {
+    let (values, bytes) = match features.values() {
+        Values::Dense(values) => (values.len(), size_of::<f32>()),
+        Values::Half(values) => (values.len(), size_of::<f16>()),
+        Values::Sparse(sparse) => (sparse.values.len(), size_of::<f32>() + size_of::<u32>()),
+    };
+    let needed = (values as u64).saturating_mul(copies as u64).saturating_mul(bytes as u64);
+    if !memory::fits(needed) {
+        return Err(Error::Device(format!(
+            "out of memory: a model with a response for each of {copies} classes reads so many copies of every feature, {} for {} \
+             nodes x {} features, and the limit is {}; set model.kind = harmonia, nbm or nam, which read one",
+            units::bytes(needed),
+            features.rows,
+            features.cols,
+            units::bytes(memory::limit().unwrap_or(0) as u64)
+        )));
+    }
+    let (rows, cols) = (features.rows, features.cols * copies);
+    let values = match features.values() {
+        Values::Dense(values) => Values::Dense(values.iter().flat_map(|&x| std::iter::repeat_n(x, copies)).collect()),
+        Values::Half(values) => Values::Half(values.iter().flat_map(|&x| std::iter::repeat_n(x, copies)).collect()),
+        Values::Sparse(sparse) => Values::Sparse(SparseRows {
+            row_ptr: sparse.row_ptr.iter().map(|&at| at * copies as u64).collect(),
+            col_idx: (sparse.col_idx.iter())
+                .flat_map(|&k| (0..copies as u32).map(move |copy| k * copies as u32 + copy))
+                .collect(),
+            values: sparse.values.iter().flat_map(|&x| std::iter::repeat_n(x, copies)).collect(),
+        }),
+    };
+    Features::held(rows, cols, values)
 }
 
 /// (column, value) of what is not zero in row i, columns increasing.

@@ -13,10 +13,10 @@ mod word;
 
 pub use word::StructureWord;
 
-use super::{Dataset, Features};
+use super::{Dataset, Features, Schema};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Walk};
-use columns::{beside, each_nonzero};
+use columns::{beside, copied, each_nonzero};
 use counts::{degrees, returns, triangles};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Columns that `label-by-degree` may add.
 const MOST_COLUMNS: usize = 20_000;
-/// Nodes with this many neighbours or more are taken together.
+/// See [`Structure::LAST_BUCKET`].
 const LAST_BUCKET: usize = 6;
 /// Added to a probability before its logarithm is taken.
 const LEAST_RETURN: f64 = 1e-6;
@@ -42,6 +42,9 @@ pub struct Structure {
     /// (column of X, bucket of degrees) of the columns of `label-by-degree`, increasing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kept: Vec<(u32, u8)>,
+    /// What the copies of every column are for, where there are several: they stand side by side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    copies: Vec<String>,
 }
 
 /// Columns of one word, computed.
@@ -74,7 +77,13 @@ impl Structure {
                 dataset.name
             )));
         }
-        Ok(Structure { words: words.to_vec(), walk, features, kept })
+        Ok(Structure { words: words.to_vec(), walk, features, kept, copies: Vec::new() })
+    }
+
+    /// The same, with as many copies of every column, one for each class of the dataset; 1: no copies.
+    pub fn copied(self, dataset: &Dataset, copies: usize) -> Structure {
+        let name = |class: usize| dataset.class_names.get(class).cloned().unwrap_or_else(|| format!("class {class}"));
+        Structure { copies: if copies > 1 { (0..copies).map(name).collect() } else { Vec::new() }, ..self }
     }
 
     /// The dataset with these columns; as it is where it has them.
@@ -119,6 +128,9 @@ impl Structure {
         })?;
         if kept > 0 {
             features = features.compact();
+        }
+        if !self.copies.is_empty() {
+            features = copied(&features, self.copies.len())?;
         }
         Ok(Dataset {
             features: Arc::new(features),
@@ -167,7 +179,37 @@ impl Structure {
         self.features
     }
 
-    /// Number of columns that are added.
+    /// Nodes with this many neighbours or more are taken together.
+    pub const LAST_BUCKET: usize = LAST_BUCKET;
+
+    /// What was asked for, in the order of columns.
+    pub fn asked(&self) -> impl Iterator<Item = StructureWord> + '_ {
+        self.words.iter().copied()
+    }
+
+    /// (column of X, bucket of degrees) of each column of `label-by-degree`.
+    pub fn kept(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.kept.iter().map(|&(k, bucket)| (k as usize, usize::from(bucket)))
+    }
+
+    /// Columns of X behind; none where there would be too many to count.
+    pub fn columns(&self) -> Option<usize> {
+        self.features.checked_add(self.added())?.checked_mul(self.copies())
+    }
+
+    /// Names of the columns of X before, from those of all behind.
+    pub fn own_names(&self, all: &[String]) -> Vec<String> {
+        let of = self.copies.first().map(|copy| format!(" [{copy}]"));
+        let own = all.iter().step_by(self.copies()).take(self.features);
+        own.map(|name| of.as_ref().and_then(|of| name.strip_suffix(of.as_str())).unwrap_or(name).to_string()).collect()
+    }
+
+    /// Copies of every column.
+    pub fn copies(&self) -> usize {
+        self.copies.len().max(1)
+    }
+
+    /// Number of columns that are added, without copies.
     pub fn added(&self) -> usize {
         let columns = |word: &StructureWord| match word {
             StructureWord::Returns | StructureWord::LogReturns => 3,
@@ -194,7 +236,11 @@ impl Structure {
         let added = self.words.iter().flat_map(|&word| self.names_of(word, own));
         let added = added.map(|name| if taken.contains(&name) { format!("{name} (structure)") } else { name });
         names.extend(added.collect::<Vec<_>>());
-        names
+        if self.copies.is_empty() {
+            return names;
+        }
+        let copies = |name: &String| self.copies.iter().map(|copy| format!("{name} [{copy}]")).collect::<Vec<_>>();
+        names.iter().flat_map(copies).collect()
     }
 
     fn names_of(&self, word: StructureWord, own: &[String]) -> Vec<String> {
@@ -222,7 +268,22 @@ impl Structure {
 }
 
 impl Dataset {
-    /// Columns of X that are its own, before structural ones.
+    /// Copies of every column.
+    pub fn copies(&self) -> usize {
+        self.structure.as_ref().map_or(1, Structure::copies)
+    }
+
+    /// The columns of its table that features are shown by: of copies, every one is a feature for itself.
+    pub fn shown_schema(&self) -> Option<&Schema> {
+        self.schema.as_deref().filter(|_| self.copies() == 1)
+    }
+
+    /// Columns of X that are its own, with their copies; they come first.
+    pub fn own_columns(&self) -> usize {
+        self.own_features() * self.copies()
+    }
+
+    /// Columns of X that are its own, before structural ones and without copies.
     pub fn own_features(&self) -> usize {
         self.structure.as_ref().map_or(self.features.cols, Structure::features)
     }

@@ -1,0 +1,65 @@
+"""torch_geometric: its Data goes in, its Explanation comes out, its metrics run on it."""
+
+import numpy as np
+import pytest
+
+torch_geometric = pytest.importorskip("torch_geometric", reason="skipped: torch_geometric is not installed")
+
+import torch  # noqa: E402
+from torch_geometric.explain.metric import fidelity, unfaithfulness  # noqa: E402
+
+from harmonia import HarmoniaClassifier, pyg  # noqa: E402
+
+
+@pytest.fixture
+def data(ring):
+    x, y, edges = ring
+    data = torch_geometric.data.Data(x=torch.as_tensor(x), edge_index=torch.as_tensor(edges), y=torch.as_tensor(y))
+    data.train_mask, data.val_mask = torch.arange(60) < 40, torch.arange(60) >= 50
+    data.test_mask = ~(data.train_mask | data.val_mask)
+    return data
+
+
+def test_data_is_what_arrays_are(data, ring):
+    x, y, edges = ring
+    own = HarmoniaClassifier(epochs=30).fit(data)
+    mask = np.arange(60)
+    arrays = HarmoniaClassifier(epochs=30).fit(x, y, graph=edges, train=mask < 40, validation=mask >= 50, test=(mask >= 40) & (mask < 50))
+    assert own._model.parameters_sha256() == arrays._model.parameters_sha256()
+    assert own.predict(data).tolist() == arrays.predict(x, graph=edges).tolist()
+
+
+def test_masks_are_the_terms_and_metrics_run_on_them(data):
+    model = HarmoniaClassifier(hops=2, epochs=100).fit(data)
+    explainer = pyg.explainer(model)
+    found = explainer(data.x, data.edge_index, index=7)
+    terms = model.explain_local([7], by=("node", "feature"), top=None, class_=int(model.predict(data)[7]))[0]
+    assert found.node_mask.shape == data.x.shape and (found.node_mask >= 0).all()
+    assert float(found.signed_node_mask.sum() + found.intercept) == pytest.approx(terms.logit, abs=1e-4)
+    assert (found.signed_node_mask.abs() == found.node_mask).all()
+    positive, negative = fidelity(explainer, found)
+    assert 0 <= positive <= 1 and 0 <= negative <= 1
+    assert 0 <= unfaithfulness(explainer, found) <= 1
+    direct = terms.to_pyg(data.x, data.edge_index)
+    assert torch.equal(direct.node_mask, found.node_mask)
+    with pytest.raises(ValueError, match="expected them by node"):
+        model.explain_local([7])[0].to_pyg(data.x, data.edge_index)
+
+
+@pytest.mark.parametrize("layer", ["gcn", "gat", "sage", "transformer"])
+def test_peers_train_on_the_same_split(layer, ring, tmp_path):
+    from harmonia import datasets, peers
+    from test_command_line import write_table
+
+    x, y, edges = ring
+    write_table(tmp_path / "table", x, y, edges, np.where(np.arange(60) < 40, "train", "valid"))
+    data = datasets.convert(tmp_path / "table", tmp_path / "store", format="table")
+    peer = peers.GraphNetwork(layer, epochs=30).fit(data)
+    assert peer.predict().shape == (60,) and np.allclose(peer.predict_proba().sum(axis=1), 1, atol=1e-5)
+    again = peers.GraphNetwork(layer, epochs=30).fit(tmp_path / "store")
+    assert (again.predict_proba() == peer.predict_proba()).all()
+    if layer == "gcn":
+        assert peer.explain(3, epochs=5).node_mask.shape == data.x.shape
+        assert peer.explain(3, by="pgexplainer", epochs=2).edge_mask.shape == (data.edge_index.shape[1],)
+    with pytest.raises(ValueError, match="expected one of"):
+        peers.GraphNetwork("gin").fit(data)
