@@ -33,7 +33,7 @@ impl PanelPlan {
     /// How a device scores nodes that are not in its memory already: in panels where it works in the host's and a whole pass would take too
     /// much of the limit on memory, or of what the machine has.
     pub fn of<D: Device>(device: &D, dataset: &Dataset, layout: &Layout, states: States) -> Option<PanelPlan> {
-        let bytes = memory::limit().or_else(memory::of_machine)?;
+        let bytes = memory::allowed()?;
         let own = device.copies() || dataset.level != Level::Node;
         (!own).then(|| PanelPlan::within(bytes, dataset.graph.nodes(), layout, states.bytes())).flatten()
     }

@@ -76,7 +76,7 @@ pub fn architecture(dataset: &Dataset, config: &Config) -> Result<Architecture> 
 
 /// Refuses what all pairs of nodes have no room for, before any pair is looked at.
 fn check_pairs(dataset: &Dataset, needed: u128) -> Result<()> {
-    let Some(there) = memory::limit().or_else(memory::of_machine) else { return Ok(()) };
+    let Some(there) = memory::allowed() else { return Ok(()) };
     if needed <= there as u128 {
         return Ok(());
     }

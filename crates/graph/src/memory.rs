@@ -8,6 +8,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Smaller blocks are not counted: together they are a small part, and counting them would cost time.
@@ -30,14 +31,24 @@ pub fn limit() -> Option<usize> {
     Some(LIMIT.load(Relaxed)).filter(|&limit| limit > 0)
 }
 
-/// Whether so many bytes more would stay below the limit.
+/// The limit, or else what the machine has: without either nobody knows.
+pub fn allowed() -> Option<usize> {
+    limit().or_else(of_machine)
+}
+
+/// Whether so many bytes more would be allowed.
 pub fn fits(bytes: u64) -> bool {
     let live = LIVE.load(Relaxed) as u64;
-    limit().is_none_or(|limit| live.saturating_add(bytes) <= limit as u64)
+    allowed().is_none_or(|allowed| live.saturating_add(bytes) <= allowed as u64)
 }
 
 /// Bytes of memory that this machine has, or that this process may have of it; `None` where nobody says.
 pub fn of_machine() -> Option<usize> {
+    static FOUND: OnceLock<Option<usize>> = OnceLock::new();
+    *FOUND.get_or_init(machine_says)
+}
+
+fn machine_says() -> Option<usize> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let meminfo = read("/proc/meminfo")?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -147,7 +147,7 @@ impl MemoryPlan {
             bytes(planned as u64),
             if runs > 1 { format!(" for {runs} runs at a time") } else { String::new() },
             bytes(most as u64),
-            bytes(memory::limit().unwrap_or(0) as u64)
+            bytes(memory::allowed().unwrap_or(0) as u64)
         )))
     }
 }

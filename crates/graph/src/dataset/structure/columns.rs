@@ -65,7 +65,7 @@ pub(super) fn copied(features: &Features, copies: usize) -> Result<Features> {
             units::bytes(needed),
             features.rows,
             features.cols,
-            units::bytes(memory::limit().unwrap_or(0) as u64)
+            units::bytes(memory::allowed().unwrap_or(0) as u64)
         )));
     }
     let (rows, cols) = (features.rows, features.cols * copies);
