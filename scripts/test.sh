@@ -52,6 +52,8 @@ step cargo test --workspace --no-fail-fast -- --show-output
 # From here on what the tests were built with: `cargo run` would build once more, with the features of fewer crates.
 built="${CARGO_TARGET_DIR:-target}/debug"
 for example in fit_predict explain embed; do step "$built/examples/$example"; done
+# The Python package, held against the command line that was just built.
+step scripts/test-python.sh
 # The main job as the README starts it, with fewer epochs and its directory out of the way.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -535,6 +535,81 @@ fn units_that_jump_are_those_of_the_formula_and_are_saved_as_relu_units() {
     assert!(config.check().unwrap_err().to_string().contains("model.exu is for model.kind = nam"));
 }
 
+/// Batch norm by its formula, over all numbers of the training part at once.
+fn normalised_response(oracle: &Oracle<'_>, training: &[f64], x: f64) -> Vec<f64> {
+    // The last one is x.
+    let mut columns: Vec<Vec<f64>> = training.iter().chain([&x]).map(|&value| vec![value]).collect();
+    for layer in 0..3 {
+        let of = |part: &str| oracle.values(&format!("experts.0.layers.{layer}.{part}"));
+        let (weight, scale, shift) = (of("weight"), of("scale"), of("bias"));
+        let z = |input: &Vec<f64>| -> Vec<f64> {
+            weight.chunks(input.len()).map(|row| row.iter().zip(input).map(|(w, h)| w * h).sum()).collect()
+        };
+        let all: Vec<Vec<f64>> = columns.iter().map(z).collect();
+        let count = training.len() as f64;
+        let mut next = vec![vec![0.0; scale.len()]; all.len()];
+        for u in 0..scale.len() {
+            let mean = all[..training.len()].iter().map(|z| z[u]).sum::<f64>() / count;
+            let variance = all[..training.len()].iter().map(|z| (z[u] - mean).powi(2)).sum::<f64>() / count;
+            for (next, z) in next.iter_mut().zip(&all) {
+                let y = scale[u] * (z[u] - mean) / (variance + 1e-5).sqrt() + shift[u];
+                next[u] = if layer == 2 { y } else { y.max(0.0) };
+            }
+        }
+        columns = next;
+    }
+    columns.pop().unwrap()
+}
+
+#[test]
+fn batch_norm_is_that_of_the_formula_and_is_saved_in_weights() {
+    let mut config = config(Kind::Nbm);
+    config.model.batch_norm = true;
+    let data = dataset(3, Level::Node, 3, Direction::Undirected);
+    let run = Prepared::of(data.clone(), None, &config, RunName { seed: 3, fold: None }).unwrap();
+    // gamma of every unit and basis, and nothing else, is more.
+    let more: usize = run.layout.architecture.expert_widths()[1..].iter().sum();
+    assert_eq!(run.layout.len(), prepared(Kind::Nbm, &data).0.layout.len() + more);
+    assert_eq!(run.layout.architecture.parameters(), run.layout.len() as u128);
+    let start = initial_parameters::<f64>(&run.layout, config.init, 3);
+    // Scales and shifts apart from each other, some below zero.
+    let moved = |(at, p): (usize, &f64)| p + 0.3 * ((at * 7 % 11) as f64 - 5.0) / 5.0;
+    let parameters: Vec<f64> = start.iter().enumerate().map(moved).collect();
+    let oracle = Oracle::new(Kind::Nbm, &data, &run.layout, &parameters);
+    let x = data.features.dense();
+    let training: Vec<f64> = (data.split.train.iter())
+        .flat_map(|&i| x[i as usize * 3..i as usize * 3 + 3].iter().map(|&value| f64::from(value)))
+        .collect();
+    let coefficients = oracle.values("coefficients");
+    let bases = coefficients.len() / 3;
+    let response = |k: usize, x: f64| -> f64 {
+        let found = normalised_response(&oracle, &training, x);
+        coefficients[k * bases..][..bases].iter().zip(&found).map(|(a, psi)| a * psi).sum()
+    };
+    let logit = |i: usize, c: usize| {
+        let of = |k: usize| response(k, f64::from(x[i * 3 + k])) * oracle.values("readout.weight")[k * 3 + c];
+        oracle.values("readout.bias")[c] + (0..3).map(of).sum::<f64>()
+    };
+    let expected: Vec<f64> = (0..15).flat_map(|i| (0..3).map(move |c| (i, c))).map(|(i, c)| logit(i, c)).collect();
+    let mut tally = Tally::default();
+    for sparse in [false, true] {
+        let plan = Plan { monb: Monb::Knots, space: Space::Classes, sparse };
+        let batch = batch_of(&run.dataset, Default::default(), &run.layout, plan, &run.dataset.split.train, false);
+        let found = run_batch::<f64>(&batch, &run.layout, plan, &parameters, None, None);
+        assert_close("logits", &found.logits, &expected, F64_TOLERANCE, &sparse);
+        let (layout, parameters) = (&run.layout, &parameters[..]);
+        let of = Differentiated { batch: &batch, layout, plan, parameters, noise: None, dropout: None };
+        tally.check(&of, &found.gradient, &sparse);
+    }
+    tally.finish();
+    // What is saved is a plain network of the same sizes.
+    config.train.epochs = 30;
+    let model = fit(&data, &config, &machine(), &Stop::new()).unwrap();
+    assert!(model.layout.is_plain() && model.layout.len() == run.layout.len() - more);
+    config.model.kind = Kind::Nam;
+    assert!(config.check().unwrap_err().to_string().contains("model.batch_norm is for model.kind = nbm"));
+}
+
 #[test]
 fn an_output_penalty_adds_the_gradient_of_the_mean_square_of_responses() {
     for (at, kind) in [Kind::Nbm, Kind::Nam].into_iter().enumerate() {

@@ -9,14 +9,8 @@ use serde_json::Value;
 
 /// Runs a study at its smallest and gives its results; no theorem may be broken, or the command fails.
 fn smallest(name: &str) -> Value {
-    smallest_with(name, &[])
-}
-
-/// The same with more on the command line.
-fn smallest_with(name: &str, more: &[&str]) -> Value {
     let scratch = Scratch::new();
-    let printed =
-        scratch.harmonia_ok(&[&["study", name, "--smallest", "--out", "s", "--json", "--quiet"], more].concat());
+    let printed = scratch.harmonia_ok(&["study", name, "--smallest", "--out", "s", "--json", "--quiet"]);
     let results: Value = serde_json::from_str(&printed).unwrap();
     let written = std::fs::read_to_string(scratch.path("s/results.json")).unwrap();
     assert_eq!(results, serde_json::from_str::<Value>(&written).unwrap());
@@ -58,17 +52,6 @@ fn holds(results: &Value, words: &str) -> bool {
 
 /// Additive models of the tables.
 const ADDITIVE: [&str; 6] = ["HARMONIA", "GNAN", "G-NAMRFF", "GP-NAM", "NAM", "NBM"];
-
-/// A Python with PyTorch Geometric: HARMONIA_PEERS, or the one of the path; a line that says why, where there is none.
-fn python() -> Option<String> {
-    let python = std::env::var("HARMONIA_PEERS").unwrap_or("python3".into());
-    let has = std::process::Command::new(&python).args(["-c", "import torch_geometric"]).output();
-    if has.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    println!("skipped: {python} has no torch_geometric (set HARMONIA_PEERS)");
-    None
-}
 
 #[test]
 fn the_list_has_every_study() {
@@ -115,27 +98,6 @@ fn recovery() {
     assert!(value(&results, "edges", "GNAN", "Spearman").abs() <= 1.0);
 }
 
-/// Rows of PyTorch Geometric enter the tables that ours are in, and stay when they are asked for no more.
-#[test]
-fn black_boxes_and_explainers_are_rows_too() {
-    let Some(python) = python() else { return };
-    // The scripts are found beside the program.
-    let results = smallest_with("recovery", &["--peers", &python]);
-    for (model, spearman) in [("GCN", "nodes"), ("GCN + GNNExplainer", "edges"), ("GCN + PGExplainer", "edges")] {
-        assert!(value(&results, spearman, model, "Spearman").abs() <= 1.0);
-        assert!(value(&results, "features", model, "probe coverage") <= 1.0);
-    }
-    // A mask has no sign.
-    assert!(cell(&results, "nodes", "GCN + GNNExplainer", "signed NRMSE")["value"].is_null());
-    assert!(value(&results, "nodes", "GCN", "signed NRMSE") > 0.0);
-    for (study, dataset) in [("node-accuracy", "synthetic"), ("graph-accuracy", "mutag")] {
-        let results = smallest_with(study, &["--peers", &python]);
-        for model in ["GCN", "GAT", "GraphSAGE", "Graph Transformer"] {
-            assert!((0.0..=100.0).contains(&value(&results, "accuracy", model, dataset)), "{study} {model}");
-        }
-    }
-}
-
 #[test]
 fn a_python_without_torch_and_a_study_without_rows_of_it_are_refused() {
     let scratch = Scratch::new();
@@ -144,11 +106,7 @@ fn a_python_without_torch_and_a_study_without_rows_of_it_are_refused() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&python, mode).unwrap();
     let python = python.to_str().unwrap();
-    scratch.refused(
-        "harmonia",
-        &["study", "recovery", "--peers", python],
-        &["no PyTorch Geometric", "requirements.txt"],
-    );
+    scratch.refused("harmonia", &["study", "recovery", "--peers", python], &["cannot run peers", "harmonia[peers]"]);
 }
 
 #[test]

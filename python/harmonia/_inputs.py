@@ -264,6 +264,23 @@ def _compressed(nodes: int, rows: NDArray[Any], cols: NDArray[Any], data: Option
     return Links(starts, np.ascontiguousarray(keys % max(nodes, 1)), weights)
 
 
+def of_pyg(X: Any, y: Any, graph: Any, batch: Any, parts: Sequence[Any]) -> tuple[Any, Any, Any, list[Any]]:
+    """The parts of a torch_geometric Data (or of anything with ``x`` and ``edge_index``); arrays as they are."""
+    if not (hasattr(X, "x") and hasattr(X, "edge_index")):
+        return X, y, graph, [*parts, batch]
+    own = [getattr(X, name, None) for name in ("train_mask", "val_mask", "test_mask")]
+    # Several masks side by side, as of ten splits: the first.
+    own = [mask if mask is None or to_numpy(mask).ndim == 1 else to_numpy(mask)[:, 0] for mask in own]
+    weight = getattr(X, "edge_weight", None)
+    if X.x is None:
+        raise ValueError("expected data.x, found none: harmonia reads features of nodes")
+    ends = to_numpy(X.edge_index)
+    given = [part if part is not None else mask for part, mask in zip(parts, own)]
+    found = getattr(X, "y", None) if y is None else y
+    batch = getattr(X, "batch", None) if batch is None else batch
+    return to_numpy(X.x), found, graph if graph is not None else (ends if weight is None else (ends, weight)), [*given, batch]
+
+
 # --- units --------------------------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,12 @@
 """torch_geometric: its Data goes in, its Explanation comes out, its metrics run on it."""
 
+import json
+import shutil
+import sys
+
 import numpy as np
 import pytest
+from conftest import command, data_directory
 
 torch_geometric = pytest.importorskip("torch_geometric", reason="skipped: torch_geometric is not installed")
 
@@ -63,3 +68,24 @@ def test_peers_train_on_the_same_split(layer, ring, tmp_path):
         assert peer.explain(3, by="pgexplainer", epochs=2).edge_mask.shape == (data.edge_index.shape[1],)
     with pytest.raises(ValueError, match="expected one of"):
         peers.GraphNetwork("gin").fit(data)
+
+
+@pytest.mark.parametrize("study", ["recovery", "node-accuracy", "graph-accuracy"])
+def test_networks_and_explainers_are_rows_of_studies(study, tmp_path):
+    """They enter the tables that ours are in."""
+    shutil.copytree(data_directory() / "MUTAG", tmp_path / "data" / "MUTAG")
+    words = ["--smallest", "--json", "--quiet", "--data-dir", tmp_path / "data", "--peers", sys.executable]
+    results = json.loads(command("harmonia", "study", study, "--out", tmp_path / "s", *words))
+
+    def cell(table, row, column):
+        found = next(one for one in results["tables"] if one["name"] == table)
+        return next(row_ for row_ in found["rows"] if row_[0] == row)[found["head"].index(column)]["value"]
+
+    if study == "recovery":
+        for model, table in [("GCN", "nodes"), ("GCN + GNNExplainer", "edges"), ("GCN + PGExplainer", "edges")]:
+            assert abs(cell(table, model, "Spearman")) <= 1 and cell("features", model, "probe coverage") <= 1
+        # A mask has no sign.
+        assert cell("nodes", "GCN + GNNExplainer", "signed NRMSE") is None and cell("nodes", "GCN", "signed NRMSE") > 0
+    else:
+        dataset = "synthetic" if study == "node-accuracy" else "mutag"
+        assert all(0 <= cell("accuracy", model, dataset) <= 100 for model in ("GCN", "GAT", "GraphSAGE", "Graph Transformer"))

@@ -175,6 +175,9 @@ pub struct Family {
     /// Whether first layers are of units clip(exp(w) (x - c), 0, 1), as NAM has them beside plain ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exu: bool,
+    /// Whether there is batch norm behind every layer, as NBM has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batch_norm: bool,
 }
 
 /// A bandwidth is a number: [`Architecture::check`](super::Architecture::check) refuses others.

@@ -4,7 +4,6 @@
 
 use super::say;
 use super::settings::Settings;
-use crate::architecture::Layout;
 use crate::batch::Batches;
 use crate::config::Config;
 use crate::device::Device;
@@ -12,7 +11,7 @@ use crate::device::cpu::Cpu;
 use crate::device::cpu::Ops;
 use crate::model::{Checkpoint, Randomness, Resident};
 use crate::plan::Plan;
-use crate::train::{architecture, weights};
+use crate::train::{layout, weights};
 use clap::{Args, ValueEnum};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
@@ -57,7 +56,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 fn write<T: Ops>(config: &Config, dataset: &Dataset, params: &Path, noise: Option<&Path>, out: &Path) -> Result<f64> {
     let device = Cpu::<T>::new();
-    let layout = Layout::new(architecture(dataset, config)?)?;
+    let layout = layout(dataset, config)?;
     let a = &layout.architecture;
     let parameters = device.upload(&Checkpoint::read(params)?.parameters(&layout, "")?)?;
     let noise = match noise {

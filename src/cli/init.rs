@@ -5,9 +5,8 @@
 
 use super::say;
 use super::settings::Settings;
-use crate::architecture::Layout;
 use crate::model::{Checkpoint, initial_parameters};
-use crate::train::architecture;
+use crate::train::layout;
 use clap::Args;
 use harmonia_graph::error::Result;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<()> {
     let config = arguments.settings.config()?;
     let dataset = arguments.settings.dataset(&config)?;
-    let layout = Layout::new(architecture(&dataset, &config)?)?;
+    let layout = layout(&dataset, &config)?;
     let parameters = initial_parameters::<f32>(&layout, config.init, config.run.seed);
     Checkpoint::write(&arguments.out, Checkpoint::named(&layout, &parameters, ""), None)?;
     let (count, tensors) = (layout.len(), layout.tensors().len());

@@ -11,13 +11,11 @@ use harmonia_graph::error::Result;
 /// # Errors
 /// As [`Machine::chosen`].
 pub fn open(config: &Config) -> Result<(Machine, Option<String>)> {
-    let (kind, device) = (config.model.kind, &config.run.device[..]);
-    let has_kernels = kind.has_kernels() && config.train.output_penalty == 0.0;
-    if has_kernels || device == "cpu" {
+    let device = &config.run.device[..];
+    let Some(what) = config.without_kernels().filter(|_| device != "cpu") else {
         return Machine::chosen(device, config.engine);
-    }
+    };
     if device != "auto" {
-        let what = if kind.has_kernels() { "train.output_penalty" } else { kind.name() };
         voice::note(format_args!("there are no kernels for {what}: it runs on the CPU, not on {device}"));
     }
     Machine::chosen("cpu", config.engine)

@@ -109,6 +109,12 @@ impl Config {
                 kind.name()
             )));
         }
+        if self.model.batch_norm && kind != Kind::Nbm {
+            return Err(Error::Config(format!(
+                "model.batch_norm is for model.kind = nbm, and model.kind is {}: leave it out",
+                kind.name()
+            )));
+        }
         if self.train.output_penalty > 0.0 && kind.spread() != Spread::Itself {
             return Err(Error::Config(format!(
                 "train.output_penalty is for models without a graph (nbm, nam, gp-nam), and model.kind is {}: leave it out",
@@ -124,7 +130,10 @@ impl Config {
             ("init.warm_start", self.init.warm_start),
             ("train.smoothness", self.train.smoothness > 0.0),
             ("train.calibrate", self.train.calibrate && kind.is_per_class()),
-            ("train.dropout_place = hidden", hidden && (kind.form() == Form::Fourier || self.model.exu)),
+            (
+                "train.dropout_place = hidden",
+                hidden && (kind.form() == Form::Fourier || self.model.exu || self.model.batch_norm),
+            ),
             ("engine.states", self.engine.states != States::F32),
         ];
         match asked.iter().find(|(_, asked)| *asked) {

@@ -82,6 +82,9 @@ pub struct Model {
     /// Of `nam`: first layers of units clip(exp(w) (x - c), 0, 1) in place of ReLU.
     #[serde(default)]
     pub exu: bool,
+    /// Of `nbm`: batch norm behind every layer; the model that is saved has it in its weights.
+    #[serde(default)]
+    pub batch_norm: bool,
     /// Of `dnn-rrwp`: hidden units of the network that weighs pairs of nodes.
     #[serde(default = "default_pair_hidden")]
     pub pair_hidden: usize,
@@ -193,6 +196,7 @@ impl Default for Config {
                 horizon: 0,
                 bandwidth: default_bandwidth(),
                 exu: false,
+                batch_norm: false,
                 pair_hidden: default_pair_hidden(),
                 experts: 4,
                 active: 2,
@@ -240,6 +244,7 @@ impl Config {
             horizon,
             bandwidth,
             exu,
+            batch_norm,
             pair_hidden,
             experts,
             active,
@@ -275,6 +280,7 @@ impl Config {
             },
             bandwidth: if kind.form() == Form::Fourier { bandwidth } else { 0.0 },
             exu,
+            batch_norm,
         };
         let (experts, bases) = match kind.routes() {
             Routes::Own => (features / copies, copies),
@@ -287,6 +293,17 @@ impl Config {
             Routes::Single | Routes::Own => (1, 0, 1, HopWeights::default()),
         };
         Architecture { features, outputs, experts, active, bases, hidden, embedding, hops, hop_weights, family }
+    }
+
+    /// What of these settings has no kernels, so that the CPU trains; none where all have.
+    pub fn without_kernels(&self) -> Option<&'static str> {
+        let kind = self.model.kind;
+        let lacking = [
+            (!kind.has_kernels(), kind.name()),
+            (self.train.output_penalty > 0.0, "train.output_penalty"),
+            (self.model.batch_norm, "model.batch_norm"),
+        ];
+        lacking.into_iter().find(|(lacks, _)| *lacks).map(|(_, what)| what)
     }
 
     /// The loss for labels.

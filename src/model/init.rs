@@ -9,6 +9,7 @@
 //! | hop logits alpha | 1 + `hop_growth` * t (`free` hop weights: the same, divided to sum to one) |
 //! | filter | 1, 0, 0, ...; Fourier features: coefficients 0 |
 //! | network of the distance | as experts, not calibrated |
+//! | batch norm | scales 1, biases 0 |
 //! | first layers of NAM's other units | w normal around 4, c around 0, with deviation 1/2 |
 //! | network of pairs | as experts; biases of scores so that a pair that no walk joins starts with a score of 0 |
 //! | readout | `readout_scale` * uniform in +-1/sqrt(d); bias 0 (with `frequencies`, `train` sets what classes have) |
@@ -31,6 +32,7 @@ use harmonia_graph::seed::{Purpose, Stream};
 /// Fresh parameters; the same seed gives the same ones.
 pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisation, seed: u64) -> Vec<T> {
     let a = &layout.architecture;
+    let (exu, normalised) = (a.family.exu, a.family.batch_norm);
     let mut parameters = vec![T::zero(); layout.len()];
     // One stream per tensor.
     for (index, tensor) in layout.tensors().iter().enumerate() {
@@ -53,10 +55,10 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
                 name if name.starts_with("distance") || name.starts_with("pairs") => {
                     uniform(fan_in(distance_inputs(layout, tensor)), at)
                 }
-                name if !layout.is_plain() && name.ends_with(".layers.0.weight") => {
-                    4.0 + 0.5 * stream.normal(at as u64)
-                }
-                name if !layout.is_plain() && name.ends_with(".layers.0.bias") => 0.5 * stream.normal(at as u64),
+                name if name.ends_with(".scale") => 1.0,
+                name if normalised && name.starts_with("experts") && name.ends_with(".bias") => 0.0,
+                name if exu && name.ends_with(".layers.0.weight") => 4.0 + 0.5 * stream.normal(at as u64),
+                name if exu && name.ends_with(".layers.0.bias") => 0.5 * stream.normal(at as u64),
                 _ => uniform(fan_in(expert_inputs(layout, index)), at),
             };
             *parameter = T::from_f64(value);
@@ -82,7 +84,7 @@ fn level_pairs<T: Real>(parameters: &mut [T], layout: &Layout) {
 
 /// Gives the output layers of all experts the level and slope they start with, where they are to have any.
 pub fn calibrate_experts<T: Real>(parameters: &mut [T], layout: &Layout, initialisation: Initialisation) {
-    if initialisation.response_slope > 0.0 {
+    if initialisation.response_slope > 0.0 && !layout.architecture.family.batch_norm {
         for layers in &layout.experts {
             calibrate(parameters, layers, initialisation);
         }

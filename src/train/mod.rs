@@ -3,6 +3,7 @@
 
 pub mod baselines;
 mod batching;
+mod distribution;
 mod fit;
 pub mod honesty;
 mod hop_basis;
@@ -16,5 +17,5 @@ mod warm_start;
 pub mod weights;
 
 pub use fit::fit;
-pub use prepare::{Prepared, RunName, architecture, prepare, structured};
+pub use prepare::{Prepared, RunName, layout, prepare, structured};
 pub use trainer::{EpochRecord, Evaluation, Trainer};

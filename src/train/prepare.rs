@@ -1,6 +1,6 @@
 //! A run made ready: its data as it sees them, and everything its first step needs, computed once.
 
-use super::{hop_basis, monotone, warm_start, weights};
+use super::{distribution, hop_basis, monotone, warm_start, weights};
 use crate::architecture::{Architecture, HopWeights, Layout, Spread};
 use crate::config::{Config, HopBasis};
 use crate::device::Device;
@@ -55,7 +55,7 @@ pub fn structured(dataset: Dataset, config: &Config) -> Result<Dataset> {
 ///
 /// # Errors
 /// Finding that distance would take too long; labels that the kind of model does not fit; more pairs of nodes than there is memory for.
-pub fn architecture(dataset: &Dataset, config: &Config) -> Result<Architecture> {
+fn architecture(dataset: &Dataset, config: &Config) -> Result<Architecture> {
     let mut sizes = config.architecture(dataset.features.cols, dataset.labels.outputs());
     let kind = config.model.kind;
     if kind.is_per_class() && config.objective(&dataset.labels)?.is_regression() {
@@ -72,6 +72,18 @@ pub fn architecture(dataset: &Dataset, config: &Config) -> Result<Architecture> 
         Some(needed) => check_pairs(dataset, needed).map(|()| sizes),
         None => Ok(sizes),
     }
+}
+
+/// Where the parameters of a run are, and what batch norm takes its means of.
+///
+/// # Errors
+/// As [`architecture`].
+pub fn layout(dataset: &Dataset, config: &Config) -> Result<Layout> {
+    let mut layout = Layout::new(architecture(dataset, config)?)?;
+    if layout.architecture.family.batch_norm {
+        layout.distribution = distribution::of_training(dataset);
+    }
+    Ok(layout)
 }
 
 /// Refuses what all pairs of nodes have no room for, before any pair is looked at.
@@ -176,7 +188,7 @@ impl Prepared {
     /// # Errors
     /// Settings that do not fit the data.
     pub fn of(dataset: Dataset, scaling: Option<Scaling>, config: &Config, name: RunName) -> Result<Prepared> {
-        let mut layout = Layout::new(architecture(&dataset, config)?)?;
+        let mut layout = layout(&dataset, config)?;
         let walks = layout.architecture.spread() == Spread::Walks;
         if walks && (config.train.hop_basis, config.model.hop_weights) == (HopBasis::Orthogonal, HopWeights::Free) {
             layout.hop_basis = Some(hop_basis::orthogonal(&dataset, config.walk, config.model.hops));

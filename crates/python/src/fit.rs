@@ -80,8 +80,7 @@ pub fn settings(data: &Data, set: Vec<String>, preset: Option<&str>, recipe: Opt
 }
 
 fn train(whole: &Dataset, config: Config, stop: &Stop, listener: &mut Listener<'_>) -> Result<Kept> {
-    // Only HARMONIA has kernels.
-    let named = if config.model.kind.has_kernels() { &config.run.device } else { "cpu" };
+    let named = if config.without_kernels().is_none() { &config.run.device } else { "cpu" };
     let (machine, reason) = Machine::chosen(named, config.engine)?;
     if let Some(reason) = reason {
         listener.teller.tell("device", format!("computing on the CPU: {reason}"));

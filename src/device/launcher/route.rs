@@ -34,8 +34,9 @@ impl<V: Driver> Launcher<V> {
             let kind = a.family.kind.name();
             return Err(Error::Config(format!("there are no kernels for model.kind = {kind}: set run.device = cpu")));
         }
-        if layout.output_penalty > 0.0 {
-            return Err(Error::Config("there are no kernels for train.output_penalty: set run.device = cpu".into()));
+        let lacking = [("train.output_penalty", layout.output_penalty > 0.0), ("model.batch_norm", !layout.is_plain())];
+        if let Some((key, _)) = lacking.iter().find(|(_, lacks)| *lacks) {
+            return Err(Error::Config(format!("there are no kernels for {key}: set run.device = cpu")));
         }
         // The only expert has the gate that the pass began with.
         if a.routes() != Routes::Learned {

@@ -200,7 +200,7 @@ pub(super) fn verdict(config: &Config, whole: Dataset, scene: &Scene<'_>) -> Res
     Ok(planned(&session, whole)?.err())
 }
 
-/// Black boxes of the paper's tables, by the names that `scripts/peers/black_boxes.py` knows.
+/// Black boxes of the paper's tables, by the names that `harmonia.peers.black_boxes` knows.
 const BLACK_BOXES: [&str; 4] = ["GCN", "GAT", "GraphSAGE", "Graph Transformer"];
 
 /// What a black box is asked; its splits are in the store.
@@ -244,7 +244,7 @@ fn train_peer(
     whole.own_splits = splits.collect::<Result<_>>()?;
     let task = Task { model, seed, epochs: size.of(2, 100, 200), patience: 50 };
     let key = format!("{dataset} {model} {seed}");
-    let answer: Answer = scene.python()?.ask("black_boxes.py", &key, &whole, &task, scene)?;
+    let answer: Answer = scene.python()?.ask("black_boxes", &key, &whole, &task, scene)?;
     Ok(record(answer.accuracies, None))
 }
 

@@ -1,4 +1,5 @@
-//! Models and explainers that run in PyTorch Geometric: a process of `scripts/peers` for each job, on a store that is written for it.
+//! Models and explainers that run in PyTorch Geometric: a process for each job, of a module of the Python package, on a store that is
+//! written for it.
 //!
 //! Invariant: splits, targets and what is asked come from here, scores go through the same code as ours; the store is gone
 //! when the process is.
@@ -14,48 +15,55 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The scripts, in a checkout.
-const SCRIPTS: &str = "scripts/peers";
+/// The package of modules that answer, and what installs it.
+const PACKAGE: &str = "harmonia.peers";
+const INSTALL: &str = "pip install 'harmonia[peers]'";
 /// Between two looks at a process.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A Python that has PyTorch Geometric, and where its scripts and stores are.
+/// A Python that has PyTorch Geometric and our package, and where stores for it are.
 pub struct Peers {
     python: PathBuf,
-    scripts: PathBuf,
     scratch: PathBuf,
 }
 
 impl Peers {
-    /// Finds the scripts, and out whether this Python has what they need. Stores are written below `scratch`.
+    /// Finds out whether this Python has what is needed. Stores are written below `scratch`.
     ///
     /// # Errors
-    /// One of them is not there.
+    /// It has not, or its package is of another version.
     pub fn new(python: &Path, scratch: PathBuf) -> Result<Peers> {
-        let scripts = find_scripts()?;
         let mut command = Command::new(python);
-        command.args(["-c", "import torch, torch_geometric"]).stdin(Stdio::null());
+        let words = format!("import torch, torch_geometric, {PACKAGE}; print(harmonia.__version__)");
+        command.args(["-c", &words]).stdin(Stdio::null());
         let answer = command.output().map_err(Error::io("start", python))?;
+        let last = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            one_line(text.trim_end().lines().last().unwrap_or("no message"))
+        };
         if !answer.status.success() {
-            let said = String::from_utf8_lossy(&answer.stderr);
             return Err(Error::file(
                 python,
-                format!(
-                    "has no PyTorch Geometric ({}); install what scripts/peers/requirements.txt lists for it, or leave out --peers",
-                    one_line(said.lines().last().unwrap_or("no message"))
-                ),
+                format!("cannot run peers ({}): {INSTALL} there, or leave out --peers", last(&answer.stderr)),
             ));
         }
-        Ok(Peers { python: python.to_path_buf(), scripts, scratch })
+        let (found, ours) = (last(&answer.stdout), env!("CARGO_PKG_VERSION"));
+        match found == ours {
+            true => Ok(Peers { python: python.to_path_buf(), scratch }),
+            false => Err(Error::file(
+                python,
+                format!("has harmonia {found}, and this program is {ours}: {INSTALL} of that version there"),
+            )),
+        }
     }
 
-    /// Runs a script on a dataset. `key` names the job; `task` is what the script is asked.
+    /// Runs a module on a dataset. `key` names the job; `task` is what the module is asked.
     ///
     /// # Errors
-    /// A stop was asked for, the script failed, or the disk is full.
+    /// A stop was asked for, the module failed, or the disk is full.
     pub fn ask<R: DeserializeOwned>(
         &self,
-        script: &str,
+        module: &str,
         key: &str,
         dataset: &Dataset,
         task: &impl Serialize,
@@ -66,14 +74,14 @@ impl Peers {
             || if place.exists() { fs::remove_dir_all(&place).map_err(Error::io("remove", &place)) } else { Ok(()) };
         gone()?;
         fs::create_dir_all(&place).map_err(Error::io("create directory", &place))?;
-        let answer = self.answered(script, &place, dataset, task, scene);
+        let answer = self.answered(module, &place, dataset, task, scene);
         gone()?;
         answer
     }
 
     fn answered<R: DeserializeOwned>(
         &self,
-        script: &str,
+        module: &str,
         place: &Path,
         dataset: &Dataset,
         task: &impl Serialize,
@@ -86,7 +94,7 @@ impl Peers {
         files::write_atomic(&asked, text.as_bytes())?;
         let errors = fs::File::create(&said).map_err(Error::io("write", &said))?;
         let mut command = Command::new(&self.python);
-        command.arg(self.scripts.join(script));
+        command.args(["-m", &format!("{PACKAGE}.{module}")]);
         command.arg("--store").arg(&data).arg("--task").arg(&asked).arg("--out").arg(&told);
         // Jobs run side by side: threads of a process would wait for each other by spinning.
         command.env("OMP_NUM_THREADS", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
@@ -97,8 +105,8 @@ impl Peers {
                     let said = files::read_text(&said).unwrap_or_default();
                     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
                     return Err(Error::file(
-                        &self.scripts.join(script),
-                        format!("failed ({status}): {}", one_line(last)),
+                        &self.python,
+                        format!("{PACKAGE}.{module} failed ({status}): {}", one_line(last)),
                     ));
                 }
                 break;
@@ -107,7 +115,7 @@ impl Peers {
             std::thread::sleep(PAUSE);
         }
         let text = files::read_text(&told)?;
-        serde_json::from_str(&text).map_err(|error| Error::file(&told, format!("is no answer of {script}: {error}")))
+        serde_json::from_str(&text).map_err(|error| Error::file(&told, format!("is no answer of {module}: {error}")))
     }
 }
 
@@ -120,13 +128,4 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// The scripts in the current directory or the one this program was built in, or above either.
-fn find_scripts() -> Result<PathBuf> {
-    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-    let mut places = starts.iter().flatten().flat_map(|start| start.ancestors());
-    places.find_map(|place| Some(place.join(SCRIPTS)).filter(|scripts| scripts.is_dir())).ok_or_else(|| {
-        Error::Config(format!("--peers: there is no {SCRIPTS} here; run harmonia study in a checkout of its sources"))
-    })
 }

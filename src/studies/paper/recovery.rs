@@ -166,7 +166,7 @@ fn explain(data: u32, seed: u64, size: Size, scene: &Scene<'_>) -> Result<Vec<Re
     let examiner = Examiner::new(&world, test_instances(size.of(2, 64, 64)));
     let task = Task { seed, epochs: size.of(2, 400, 400), questions: examiner.questions() };
     let answers: Answers =
-        scene.python()?.ask("explainers.py", &format!("GCN {data} {seed}"), &world.dataset, &task, scene)?;
+        scene.python()?.ask("explainers", &format!("GCN {data} {seed}"), &world.dataset, &task, scene)?;
     let [hop_l1, top_hop, coverage] = examiner.hops(answers.probes)?;
     let record = |Explained { model, answer }| {
         let signed = answer.signed;

@@ -1,40 +1,24 @@
 """Peers in the same API: graph networks and explainers of torch_geometric, on the same data and splits. Needs ``harmonia[peers]``.
 
 Thin on purpose: a network as its own documentation trains it, behind ``fit``, ``predict`` and ``predict_proba``, so that a comparison is
-a change of one line. Nothing else of the package imports this module.
+a change of one line. `harmonia study --peers PYTHON` runs the modules beside this one. Nothing else of the package imports it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional, TypeVar, cast
+from typing import Any, Iterator, Optional, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv, TransformerConv
 
-from ._base import Base, not_fitted
-from .datasets import open_dataset
+from .._base import Base, not_fitted
+from ..datasets import Dataset, open_dataset
+from .networks import HEADS, LAYERS, NodeNetwork, accuracy, train
 
 Self = TypeVar("Self", bound="GraphNetwork")
-
-#: Layers by name: input and output widths, and heads where a layer has several.
-LAYERS = {"gcn": GCNConv, "gat": GATConv, "sage": SAGEConv, "transformer": TransformerConv}
-
-
-class _Network(torch.nn.Module):
-    def __init__(self, layer: Any, sizes: list[int], heads: int, dropout: float) -> None:
-        super().__init__()
-        more: dict[str, Any] = {"heads": heads, "concat": False} if layer in (GATConv, TransformerConv) else {}
-        self.layers = torch.nn.ModuleList(layer(a, b, **more) for a, b in zip(sizes, sizes[1:]))
-        self.dropout = dropout
-
-    def forward(self, x: Any, edge_index: Any) -> Any:
-        for at, layer in enumerate(self.layers):
-            x = layer(torch.nn.functional.dropout(x, self.dropout, self.training), edge_index)
-            x = x.relu() if at + 1 < len(self.layers) else x
-        return x
 
 
 class GraphNetwork(Base):
@@ -48,7 +32,7 @@ class GraphNetwork(Base):
         *,
         hidden: int = 64,
         depth: int = 2,
-        heads: int = 4,
+        heads: Optional[int] = None,
         dropout: float = 0.5,
         learning_rate: float = 0.01,
         weight_decay: float = 5e-4,
@@ -73,25 +57,26 @@ class GraphNetwork(Base):
         if dataset is None or dataset.batch is not None or not len(dataset.train):
             raise ValueError("expected a dataset of nodes with a split of its own, as harmonia.datasets.load gives it")
         torch.manual_seed(self.random_state)
-        self.x_, self.edge_index_ = torch.as_tensor(dataset.x), torch.as_tensor(dataset.edge_index)
+        self.x_, self.edge_index_ = torch.as_tensor(dataset.x), _messages(dataset)
         y = torch.as_tensor(dataset.y)
         self.classes_ = np.arange(len(dataset.class_names))
-        sizes = [self.x_.shape[1], *[self.hidden] * (self.depth - 1), len(self.classes_)]
-        network = _Network(LAYERS[self.layer], sizes, self.heads, self.dropout)
-        adam = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
-        train, valid = torch.as_tensor(dataset.train), torch.as_tensor(dataset.validation)
-        best, kept = -1.0, network.state_dict()
-        for _ in range(self.epochs):
-            network.train()
-            adam.zero_grad()
-            torch.nn.functional.cross_entropy(network(self.x_, self.edge_index_)[train], y[train]).backward()
-            adam.step()
-            network.eval()
-            with torch.no_grad():
-                right = float((network(self.x_, self.edge_index_)[valid].argmax(1) == y[valid]).float().mean())
-            if right > best:
-                best, kept = right, {name: value.clone() for name, value in network.state_dict().items()}
-        network.load_state_dict(kept)
+        heads = HEADS.get(self.layer, 1) if self.heads is None else self.heads
+        sizes = {"hidden": self.hidden, "depth": self.depth, "heads": heads}
+        network = NodeNetwork(self.layer, self.x_.shape[1], len(self.classes_), dropout=self.dropout, **sizes)
+        learn, valid = torch.as_tensor(dataset.train), torch.as_tensor(dataset.validation)
+
+        def steps() -> Iterator[Any]:
+            yield functional.cross_entropy(network(self.x_, self.edge_index_)[learn], y[learn])
+
+        def merit() -> float:
+            return accuracy(network(self.x_, self.edge_index_)[valid], y[valid])
+
+        def keep() -> dict[str, Any]:
+            return {name: value.clone() for name, value in network.state_dict().items()}
+
+        kept = train(network, steps, merit, keep, rate=self.learning_rate, decay=self.weight_decay, epochs=self.epochs)
+        if kept is not None:
+            network.load_state_dict(kept)
         self.network_ = network.eval()
         return self
 
@@ -100,8 +85,7 @@ class GraphNetwork(Base):
         if "network_" not in self.__dict__:
             raise not_fitted(self)
         other = None if data is None else open_dataset(data)
-        x = self.x_ if other is None else torch.as_tensor(other.x)
-        edges = self.edge_index_ if other is None else torch.as_tensor(other.edge_index)
+        x, edges = (self.x_, self.edge_index_) if other is None else (torch.as_tensor(other.x), _messages(other))
         with torch.no_grad():
             found = self.network_(x, edges).softmax(1).numpy()
         return cast("NDArray[np.float64]", found)
@@ -129,3 +113,8 @@ class GraphNetwork(Base):
         for epoch in range(algorithm.epochs):
             algorithm.train(epoch, self.network_, self.x_, self.edge_index_, target=target, index=node)
         return explainer(self.x_, self.edge_index_, index=node, target=target)
+
+
+def _messages(dataset: Dataset) -> Any:
+    """Edges as torch_geometric has them: a message goes to the node below, so that is who reads."""
+    return torch.as_tensor(dataset.edge_index[::-1].copy())

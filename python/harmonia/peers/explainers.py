@@ -1,31 +1,28 @@
-#!/usr/bin/env python3
-"""Trains the graph convolutional network of the synthetic study and asks explainers of PyTorch Geometric about it.
+"""The graph convolutional network of the synthetic study, and what explainers of PyTorch Geometric say about it.
 
 `harmonia study recovery --peers PYTHON` runs it, one process for a dataset and a model seed: it writes the store and the
 questions (targets, candidate edges, probes), and measures what is answered by the code that measures additive models.
 
-    python3 scripts/peers/explainers.py --store STORE --task TASK.json --out ANSWER.json
+    python -m harmonia.peers.explainers --store STORE --task TASK.json --out ANSWER.json
 
 The network and its training are the paper's: three layers of 32 channels and a linear path from the target's own features; AdamW,
 rate 5e-4 on a cosine to 1e-6, batches of 16 instances, gradients clipped at 1, at most 400 epochs, 100 without a better validation
 loss, the best epoch kept. Explainers see one instance's graph and one target's logit.
 """
 
-import argparse
+from __future__ import annotations
+
 import copy
-import json
-import pathlib
-import sys
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
+from torch.nn import functional
 from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from open_store import open_store  # noqa: E402
+from ._asked import Store, answer
 
 WIDTH = 32
 BATCH = 16
@@ -40,22 +37,22 @@ ROUNDS = 30
 class Network(torch.nn.Module):
     """Three convolutions and a direct path; one logit a node."""
 
-    def __init__(self, features):
+    def __init__(self, features: int) -> None:
         super().__init__()
         widths = [features, WIDTH, WIDTH, WIDTH]
         self.layers = torch.nn.ModuleList(GCNConv(*pair) for pair in zip(widths, widths[1:]))
         self.readout, self.direct = torch.nn.Linear(WIDTH, 1), torch.nn.Linear(features, 1, bias=False)
 
-    def embed(self, x, edges):
+    def embed(self, x: Any, edges: Any) -> Any:
         for layer in self.layers:
             x = layer(x, edges).relu()
         return x
 
-    def forward(self, x, edges):
+    def forward(self, x: Any, edges: Any) -> Any:
         return self.readout(self.embed(x, edges)) + self.direct(x)
 
 
-def dense(x, edges, model):
+def dense(x: Any, edges: Any, model: Any) -> Any:
     """The same for many instances of one graph at once: products with the small normalised matrix."""
     nodes = x.shape[1]
     index, weight = gcn_norm(edges, None, nodes)
@@ -67,7 +64,7 @@ def dense(x, edges, model):
     return (model.readout(state) + model.direct(x)).squeeze(-1)
 
 
-def train(model, x, labels, edges, parts, epochs, generator):
+def train(model: Any, x: Any, labels: Any, edges: Any, parts: list[Any], epochs: int, generator: Any) -> Any:
     """Keeps the parameters of the best validation loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs, LAST_RATE)
@@ -95,32 +92,32 @@ def train(model, x, labels, edges, parts, epochs, generator):
 class OneLogit(torch.nn.Module):
     """What explainers see: logits of the nodes of one instance, n x 1."""
 
-    def __init__(self, model):
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, x, edges, **_):
+    def forward(self, x: Any, edges: Any, **_: Any) -> Any:
         return self.model(x, edges)
 
 
-def explainer(model, algorithm, kind="model", **masks):
+def explainer(model: Any, algorithm: Any, kind: str = "model", **masks: Any) -> Any:
     config = {"mode": "binary_classification", "task_level": "node", "return_type": "raw"}
     return Explainer(OneLogit(model), algorithm, explanation_type=kind, model_config=config, **masks)
 
 
-def undirected(mask, edges, candidates):
+def undirected(mask: Any, edges: Any, candidates: Any) -> list[float]:
     """Scores of the candidates: the mean over both directions."""
     place = {(int(i), int(j)): at for at, (i, j) in enumerate(edges.t().tolist())}
     return [0.5 * float(mask[place[i, j]] + mask[place[j, i]]) for i, j in candidates]
 
 
-def without(edges, i, j):
+def without(edges: Any, i: int, j: int) -> Any:
     gone = ((edges[0] == i) & (edges[1] == j)) | ((edges[0] == j) & (edges[1] == i))
     return edges[:, ~gone]
 
 
 @torch.no_grad()
-def itself(model, x, edges, ask):
+def itself(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     """What the network's own logit does: nodes replaced by the mean, edges taken out."""
     nodes, mean = ask["nodes"], torch.tensor(ask["mean"], dtype=torch.float32)
     of_nodes, of_edges = [], [[] for _ in ask["targets"]]
@@ -141,7 +138,7 @@ def itself(model, x, edges, ask):
 
 
 @torch.no_grad()
-def probes(model, x, edges, ask):
+def probes(model: Any, x: Any, edges: Any, ask: Any) -> list[Any]:
     """Changes of all logits of the first instance when one feature of one node moves from 0."""
     base = x[ask["instances"][0]]
     changes = []
@@ -153,14 +150,14 @@ def probes(model, x, edges, ask):
     return changes
 
 
-def gnn_explainer(model, x, edges, ask):
+def gnn_explainer(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     """A mask per feature, one per edge, one per node: three explanations of every target."""
     features = torch.zeros(x.shape[2])
     of_nodes, of_edges = [], [[] for _ in ask["targets"]]
     for instance in range(*ask["instances"]):
         own, row = x[instance], []
         for at, target in enumerate(ask["targets"]):
-            def explained(**masks):
+            def explained(own: Any = own, target: int = target, **masks: Any) -> Any:
                 return explainer(model, GNNExplainer(epochs=STEPS, lr=STEP), **masks)(own, edges, index=target)
 
             features += explained(node_mask_type="common_attributes").node_mask[0]
@@ -172,7 +169,7 @@ def gnn_explainer(model, x, edges, ask):
     return {"features": (features / count).tolist(), "nodes": of_nodes, "edges": of_edges}
 
 
-def pg_explainer(model, x, edges, ask):
+def pg_explainer(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     """One network that scores edges, trained on the targets that are explained."""
     algorithm = PGExplainer(epochs=ROUNDS, lr=0.003)
     asked = explainer(model, algorithm, kind="phenomenon", edge_mask_type="object")
@@ -191,41 +188,29 @@ def pg_explainer(model, x, edges, ask):
     return {"edges": of_edges}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--store", required=True, type=pathlib.Path)
-    parser.add_argument("--task", required=True, type=pathlib.Path)
-    parser.add_argument("--out", required=True, type=pathlib.Path)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    task = json.loads(options.task.read_text(encoding="utf-8"))
+def rows(store: Store, task: Any) -> dict[str, Any]:
+    """The answers of the network itself and of its explainers, and what probes move."""
     ask = task["questions"]
-    meta, arrays = open_store(options.store)
-    nodes, features = ask["nodes"], meta["counts"]["features"]
-    x = torch.tensor(np.asarray(arrays["features"], dtype=np.float32).reshape(-1, nodes, features))
-    labels = torch.tensor(np.asarray(arrays["labels"], dtype=np.float32).reshape(-1, nodes))
+    nodes = ask["nodes"]
+    x, labels = store.features(), torch.tensor(np.asarray(store.arrays["labels"], dtype=np.float32))
+    x, labels = x.reshape(-1, nodes, x.shape[1]), labels.reshape(-1, nodes)
     # The first instance's graph: all are copies of it.
-    pointers = np.asarray(arrays["row_ptr"][: nodes + 1]).astype(np.int64)
-    sources = np.repeat(np.arange(nodes), np.diff(pointers))
-    columns = np.asarray(arrays["col_idx"][: pointers[-1]], dtype=np.int64)
-    # Rows read from columns.
-    edges = torch.tensor(np.stack([columns, sources]))
-    parts = [torch.tensor(np.unique(np.asarray(arrays[part], dtype=np.int64) // nodes)) for part in ("train", "valid")]
+    edges = store.edges(nodes)
+    parts = [torch.tensor(np.unique(np.asarray(store.arrays[part], dtype=np.int64) // nodes)) for part in ("train", "valid")]
     torch.manual_seed(task["seed"])
     generator = torch.Generator().manual_seed(task["seed"])
-    model = train(Network(features), x, labels, edges, parts, task["epochs"], generator)
+    model = train(Network(x.shape[2]), x, labels, edges, parts, task["epochs"], generator)
     with torch.no_grad():
         apart = (dense(x[:1], edges, model)[0] - model(x[0], edges)[:, 0]).abs().max().item()
     if apart > 1e-4:
-        sys.exit(f"products with the dense matrix differ from the convolutions by {apart}")
-    rows = [
+        raise SystemExit(f"products with the dense matrix differ from the convolutions by {apart}")
+    found = [
         {"model": "GCN", "answer": itself(model, x, edges, ask)},
         {"model": "GCN + GNNExplainer", "answer": gnn_explainer(model, x, edges, ask)},
         {"model": "GCN + PGExplainer", "answer": pg_explainer(model, x, edges, ask)},
     ]
-    answer = {"rows": rows, "probes": probes(model, x, edges, ask), "torch": torch.__version__}
-    options.out.write_text(json.dumps(answer), encoding="utf-8")
+    return {"rows": found, "probes": probes(model, x, edges, ask)}
 
 
 if __name__ == "__main__":
-    main()
+    answer(__doc__.splitlines()[0], rows)
