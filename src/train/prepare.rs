@@ -77,7 +77,7 @@ fn architecture(dataset: &Dataset, config: &Config) -> Result<Architecture> {
 /// Where the parameters of a run are, and what batch norm takes its means of.
 ///
 /// # Errors
-/// As [`architecture`].
+/// As `architecture`.
 pub fn layout(dataset: &Dataset, config: &Config) -> Result<Layout> {
     let mut layout = Layout::new(architecture(dataset, config)?)?;
     if layout.architecture.family.batch_norm {
