@@ -11,6 +11,7 @@ pub(super) const HABITS: &[(&str, &str)] = &[
     ("clip", "train.clip_norm"),
     ("grad_clip", "train.clip_norm"),
     ("epoch", "train.epochs"),
+    ("batch", "train.batch_size"),
     ("layers", "model.hidden"),
     ("walk_length", "model.hops"),
     ("gpu", "run.device"),
