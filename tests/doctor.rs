@@ -19,7 +19,7 @@ use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda;
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::traffic::{self, Problem};
-use harmonia::device::launcher::{self, Driver, Gemm, Launch, Launcher};
+use harmonia::device::launcher::{self, Driver, Gemm, GemmBatch, Launch, Launcher};
 use harmonia::device::resources::{Resources, parse};
 use harmonia::device::{AdamStep, Device, Routing};
 use harmonia::knots::Tables;
@@ -118,6 +118,12 @@ impl Driver for Recorder {
         // SAFETY: as the caller promises.
         unsafe { self.host.gemm(product) }
     }
+
+    unsafe fn gemm_batch(&self, batch: &GemmBatch) -> harmonia::Result<()> {
+        self.count("gemm");
+        // SAFETY: as the caller promises.
+        unsafe { self.host.gemm_batch(batch) }
+    }
 }
 
 /// Pieces of a response with these parameters, at most over features.
@@ -138,6 +144,8 @@ fn a_training_step_launches_what_the_traffic_model_counts() {
         (Recipe { features: 100, ..base.clone() }, States::F32),
         (Recipe { features: 33, hops: 1, ..base.clone() }, States::F16),
         (Recipe { features: 9, hops: 4, weighted: true, nodes: 700, ..base.clone() }, States::F16),
+        // Rows that do not divide by the parts they are summed in.
+        (Recipe { features: 5, nodes: 1030, ..base.clone() }, States::F32),
         (Recipe { features: 4, hidden: vec![64, 32], ..base.clone() }, States::Bf16),
         (Recipe { features: 2, hidden: vec![300, 40], ..base.clone() }, States::F32),
         (Recipe { features: 5, hidden: vec![7], active: 1, task: Task::Classes(200), ..base }, States::F32),

@@ -209,7 +209,7 @@ struct Asked {
 /// in the second half, when everything has its place.
 fn step(log: &str) -> Asked {
     let mut steps = vec![Asked::default()];
-    let mut ended = false;
+    let (mut ended, mut before) = (false, Vec::new());
     for line in log.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let bytes = || words[2].parse::<usize>().unwrap();
@@ -224,7 +224,8 @@ fn step(log: &str) -> Asked {
             // Some epochs are the best so far.
             "launch" if words[2] == "keep" => {}
             "launch" => asked.kernels += 1,
-            "gemm" => asked.gemms += 1,
+            // Those of a batch, which is asked for once, follow each other.
+            "gemm" => asked.gemms += usize::from(words[1..] != before),
             "d2h" => {
                 asked.copies += 1;
                 asked.device_to_host_bytes += bytes();
@@ -234,6 +235,7 @@ fn step(log: &str) -> Asked {
             "alloc" | "allocasync" => asked.allocations += 1,
             _ => {}
         }
+        before = words[1..].to_vec();
     }
     // Before the first step everything is made; behind the last there is no step.
     let count = steps.len();
