@@ -31,6 +31,8 @@ use harmonia::settings::presets;
 use program::{Scratch, stdout_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 
 /// Generations whose machine code may use no local memory.
@@ -80,6 +82,27 @@ fn hot_kernels_use_no_local_memory() {
         for line in lines {
             assert_eq!((line.stack, line.spill_stores, line.spill_loads), (0, 0, 0), "{line:?}");
         }
+    }
+}
+
+/// A warp that waits for one load at a time waits for memory all the time; docs/gpu.md has the table.
+#[test]
+fn hot_kernels_have_loads_in_flight() {
+    const LEAST: usize = 4;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if !root.join(".cuda/bin/nvcc").is_file() {
+        return println!("skipped: no nvcc in .cuda (scripts/install-nvcc.sh)");
+    }
+    let kernels = ["knots_backward", "knots_forward", "walk_rows4_f32", "walk_rows_f32", "propagate_forward_wide4_f32"];
+    let output = Command::new("python3").arg(root.join("scripts/ptx.py")).args(kernels).output();
+    let Ok(output) = output else { return println!("skipped: no python3") };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}");
+    for kernel in kernels {
+        let row = text.lines().find(|line| line.starts_with(&format!("| {kernel} |"))).unwrap();
+        let in_flight: usize = row.split('|').nth(4).unwrap().trim().parse().unwrap();
+        assert!(in_flight >= LEAST, "{row}");
     }
 }
 
