@@ -59,7 +59,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 step "$built/harmonia-train" --epochs 20 --out "$scratch/run"
 # The check for whoever has a GPU, at tiny sizes: on the GPU of this machine, or on what the tests have built.
-emulator=$(find "${CARGO_TARGET_DIR:-target}/tmp" -maxdepth 1 -name 'ptx-emulator-*' 2>/dev/null | head -n 1)
+emulator=$(ls -dt "${CARGO_TARGET_DIR:-target}"/tmp/ptx-emulator-* 2>/dev/null | head -n 1 || true)
 if "$built/harmonia" doctor --json | grep -q '"device": "cuda"'; then
     step scripts/gpu-check.sh --tiny --out "$scratch/gpu-check.md"
 elif [ -n "$emulator" ]; then

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test may stop at the first surprise
 
 use harmonia::device::cuda::{self, Cuda, nvrtc};
-use harmonia::device::launcher::{self, Driver, Gemm, Launch};
+use harmonia::device::launcher::{self, Driver, Gemm, GemmBatch, Launch};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -186,28 +186,42 @@ fn products_are_row_major() {
         cuda.write(&mut memory, &bytes).unwrap();
         memory
     };
+    const COUNT: usize = 3;
     let (m, n, k) = (2, 3, 4);
-    let a = |i: usize, l: usize| (i * k + l) as f32;
-    let b = |l: usize, j: usize| (l * n + j) as f32 - 3.0;
+    let a = |at: usize, i: usize, l: usize| (i * k + l + at) as f32;
+    let b = |at: usize, l: usize, j: usize| (l * n + j) as f32 - 3.0 * at as f32;
     for (transpose_a, transpose_b, beta) in
         [(false, false, 0.0), (true, false, 1.0), (false, true, 0.0), (true, true, 1.0)]
     {
-        let matrix_a: Vec<f32> =
-            (0..m * k).map(|i| if transpose_a { a(i % m, i / m) } else { a(i / k, i % k) }).collect();
-        let matrix_b: Vec<f32> =
-            (0..k * n).map(|i| if transpose_b { b(i % k, i / k) } else { b(i / n, i % n) }).collect();
-        let (a_memory, b_memory, c_memory) = (upload(&matrix_a), upload(&matrix_b), upload(&vec![100.0; m * n]));
-        let (a_at, b_at, c_at) = (cuda.address(&a_memory), cuda.address(&b_memory), cuda.address(&c_memory));
-        let product = Gemm { m, n, k, a: a_at, transpose_a, b: b_at, transpose_b, beta, c: c_at };
-        // SAFETY: the three allocations are alive and of these sizes.
-        unsafe { cuda.gemm(&product).unwrap() };
-        let mut bytes = vec![0; m * n * 4];
-        cuda.read(&mut bytes, &c_memory).unwrap();
-        let found: Vec<f32> =
-            bytes.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
-        let expected: Vec<f32> =
-            (0..m * n).map(|i| beta * 100.0 + (0..k).map(|l| a(i / n, l) * b(l, i % n)).sum::<f32>()).collect();
-        assert_eq!(found, expected, "transpose_a {transpose_a}, transpose_b {transpose_b}, beta {beta}");
+        let of_a = |i: usize| (i / (m * k), i % (m * k));
+        let matrices_a: Vec<f32> = (0..COUNT * m * k)
+            .map(of_a)
+            .map(|(at, i)| if transpose_a { a(at, i % m, i / m) } else { a(at, i / k, i % k) })
+            .collect();
+        let of_b = |i: usize| (i / (k * n), i % (k * n));
+        let matrices_b: Vec<f32> = (0..COUNT * k * n)
+            .map(of_b)
+            .map(|(at, i)| if transpose_b { b(at, i % k, i / k) } else { b(at, i / n, i % n) })
+            .collect();
+        let (a_memory, b_memory) = (upload(&matrices_a), upload(&matrices_b));
+        for count in [1, COUNT] {
+            let c_memory = upload(&vec![100.0; COUNT * m * n]);
+            let (a_at, b_at, c_at) = (cuda.address(&a_memory), cuda.address(&b_memory), cuda.address(&c_memory));
+            let first = Gemm { m, n, k, a: a_at, transpose_a, b: b_at, transpose_b, beta, c: c_at };
+            let batch = GemmBatch { first, count, stride_a: m * k, stride_b: k * n, stride_c: m * n };
+            // SAFETY: the three allocations are alive and hold so many matrices of these sizes.
+            unsafe { if count == 1 { cuda.gemm(&first) } else { cuda.gemm_batch(&batch) } }.unwrap();
+            let mut bytes = vec![0; COUNT * m * n * 4];
+            cuda.read(&mut bytes, &c_memory).unwrap();
+            let found: Vec<f32> =
+                bytes.chunks_exact(4).map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+            let product = |at: usize, i: usize| (0..k).map(|l| a(at, i / n, l) * b(at, l, i % n)).sum::<f32>();
+            let expected: Vec<f32> = (0..COUNT * m * n)
+                .map(|i| (i / (m * n), i % (m * n)))
+                .map(|(at, i)| if at < count { beta * 100.0 + product(at, i) } else { 100.0 })
+                .collect();
+            assert_eq!(found, expected, "{count}, transpose_a {transpose_a}, transpose_b {transpose_b}, beta {beta}");
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use harmonia::device::cpu::Cpu;
 use harmonia::device::cuda;
 use harmonia::device::host::{Host, Memory};
 use harmonia::device::launcher::traffic::{self, Problem};
-use harmonia::device::launcher::{self, Driver, Gemm, Launch, Launcher};
+use harmonia::device::launcher::{self, Driver, Gemm, GemmBatch, Launch, Launcher};
 use harmonia::device::resources::{Resources, parse};
 use harmonia::device::{AdamStep, Device, Routing};
 use harmonia::knots::Tables;
@@ -31,6 +31,8 @@ use harmonia::settings::presets;
 use program::{Scratch, stdout_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 
 /// Generations whose machine code may use no local memory.
@@ -83,6 +85,27 @@ fn hot_kernels_use_no_local_memory() {
     }
 }
 
+/// A warp that waits for one load at a time waits for memory all the time; docs/gpu.md has the table.
+#[test]
+fn hot_kernels_have_loads_in_flight() {
+    const LEAST: usize = 4;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if !root.join(".cuda/bin/nvcc").is_file() {
+        return println!("skipped: no nvcc in .cuda (scripts/install-nvcc.sh)");
+    }
+    let kernels = ["knots_backward", "knots_forward", "walk_rows4_f32", "walk_rows_f32", "propagate_forward_wide4_f32"];
+    let output = Command::new("python3").arg(root.join("scripts/ptx.py")).args(kernels).output();
+    let Ok(output) = output else { return println!("skipped: no python3") };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}");
+    for kernel in kernels {
+        let row = text.lines().find(|line| line.starts_with(&format!("| {kernel} |"))).unwrap();
+        let in_flight: usize = row.split('|').nth(4).unwrap().trim().parse().unwrap();
+        assert!(in_flight >= LEAST, "{row}");
+    }
+}
+
 /// The host, and a record of what it was asked for.
 struct Recorder {
     host: Host,
@@ -118,6 +141,12 @@ impl Driver for Recorder {
         // SAFETY: as the caller promises.
         unsafe { self.host.gemm(product) }
     }
+
+    unsafe fn gemm_batch(&self, batch: &GemmBatch) -> harmonia::Result<()> {
+        self.count("gemm");
+        // SAFETY: as the caller promises.
+        unsafe { self.host.gemm_batch(batch) }
+    }
 }
 
 /// Pieces of a response with these parameters, at most over features.
@@ -138,6 +167,8 @@ fn a_training_step_launches_what_the_traffic_model_counts() {
         (Recipe { features: 100, ..base.clone() }, States::F32),
         (Recipe { features: 33, hops: 1, ..base.clone() }, States::F16),
         (Recipe { features: 9, hops: 4, weighted: true, nodes: 700, ..base.clone() }, States::F16),
+        // Rows that do not divide by the parts they are summed in.
+        (Recipe { features: 5, nodes: 1030, ..base.clone() }, States::F32),
         (Recipe { features: 4, hidden: vec![64, 32], ..base.clone() }, States::Bf16),
         (Recipe { features: 2, hidden: vec![300, 40], ..base.clone() }, States::F32),
         (Recipe { features: 5, hidden: vec![7], active: 1, task: Task::Classes(200), ..base }, States::F32),

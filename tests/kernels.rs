@@ -182,7 +182,8 @@ fn dropouts() -> [Dropout; 3] {
 const RANDOM_SHAPES: u64 = 24;
 
 /// So few blocks that small problems stride over their rows, nodes and features, as large ones do.
-const FEW_BLOCKS: Blocks = Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, shared: 99 << 10, pieces: 2 };
+const FEW_BLOCKS: Blocks =
+    Blocks { rows: 2, nodes: 1, backward: 2, states: 1 << 10, product_rows: 3, shared: 99 << 10, pieces: 2 };
 
 /// Kernels that are one block by design.
 const ONE_BLOCK: [&str; 4] = ["half_scale", "judge_loss", "judge_norm", "select_segments"];

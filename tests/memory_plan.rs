@@ -230,7 +230,7 @@ fn a_run_in_panels_stays_within_its_plan_and_its_budget() {
     let mut tabled = base.clone();
     tabled.engine = Engine { table: TableUse::Force, table_points: 33, ..tabled.engine };
     tabled.train.batch_size = 200;
-    let blocks = Blocks { backward: 64, states: 1 << 12, ..Blocks::default() };
+    let blocks = Blocks { backward: 64, states: 1 << 12, product_rows: 30, ..Blocks::default() };
     let mut seen = Vec::new();
     for (config, least) in [(&base, false), (&base, true), (&tabled, false), (&tabled, true)] {
         let mut config = config.clone();
@@ -284,7 +284,7 @@ fn places_that_cannot_be_allocated_are_an_error() {
     let (dataset, mut config) = (dataset(&recipe), config(&recipe));
     config.engine = Engine { propagate: Propagate::Classes, table: TableUse::Off, ..Engine::default() };
     let (device, count) = device(usize::MAX, States::F32);
-    let device = device.with_blocks(Blocks { backward: 64, states: 1 << 12, ..Blocks::default() });
+    let device = device.with_blocks(Blocks { backward: 64, states: 1 << 12, product_rows: 30, ..Blocks::default() });
     config.engine.device_memory = prepared(&dataset, &config).memory(&device, &config).device_bytes() * 9 / 10;
     count.no_lanes.store(true, Ordering::Relaxed);
     let run = prepared(&dataset, &config);

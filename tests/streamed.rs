@@ -25,8 +25,15 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Small enough that some hundred rows are several stretches.
-const BLOCKS: Blocks =
-    Blocks { rows: 16, nodes: 8, backward: 64, states: 1 << 12, shared: 99 << 10, pieces: usize::MAX };
+const BLOCKS: Blocks = Blocks {
+    rows: 16,
+    nodes: 8,
+    backward: 64,
+    states: 1 << 12,
+    product_rows: 30,
+    shared: 99 << 10,
+    pieces: usize::MAX,
+};
 /// cuBLAS may take another way for a product of fewer rows; training spreads that.
 const PRODUCTS_TOLERANCE: f64 = 1e-4;
 /// Set where a GPU is emulated, whose products are plain loops: nothing is tolerated.

@@ -1,7 +1,8 @@
 //! A GPU for machines without: an emulator of the driver and of cuBLAS that executes the kernels' PTX and checks every access.
 //!
 //! Its sources are no part of this project: `HARMONIA_PTX_EMULATOR=DIR`, or `../shared/tools/ptx`, where a `build.sh OUT` makes
-//! `libcuda.so` and `libcublas.so`. Built once, into the target directory. Without sources, or with a GPU, tests skip.
+//! `libcuda.so` and `libcublas.so`; what its cuBLAS lacks is in `tests/emulator/batches.cpp`. Built once, into the target directory.
+//! Without sources, or with a GPU, tests skip.
 
 use harmonia::device::cuda::{self, nvrtc};
 use std::path::{Path, PathBuf};
@@ -111,19 +112,31 @@ pub fn launches(summary: &str) -> Vec<Launches> {
 fn build(sources: &Path) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock();
-    let newest =
-        std::fs::read_dir(sources).unwrap().filter_map(|entry| entry.ok()?.metadata().ok()?.modified().ok()).max();
-    let stamp = newest.unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let batches = root().join("tests/emulator/batches.cpp");
+    let files = std::fs::read_dir(sources).unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let [theirs, ours] = [files.map(|path| changed(&path)).max().unwrap(), changed(&batches)];
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let built = scratch.join(format!("ptx-emulator-{stamp}"));
+    let built = scratch.join(format!("ptx-emulator-{theirs}-{ours}"));
     if !built.is_dir() {
         let unfinished = tempfile::tempdir_in(scratch).unwrap();
         let output = Command::new(sources.join("build.sh")).arg(unfinished.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let cublas = unfinished.path().join("libcublas.so");
+        // A link to the emulator, which the compiler would follow.
+        std::fs::remove_file(&cublas).unwrap();
+        let mut compiler = Command::new("g++");
+        compiler.args(["-std=c++20", "-O2", "-shared", "-fPIC", "-o"]).arg(&cublas).arg(&batches);
+        assert!(compiler.arg("-L").arg(unfinished.path()).arg("-lcuda").status().unwrap().success());
         // Another process may have been quicker.
         let _ = std::fs::rename(unfinished.keep(), &built);
     }
     built
+}
+
+/// When a file was changed, in seconds.
+fn changed(path: &Path) -> u64 {
+    let time = std::fs::metadata(path).unwrap().modified().unwrap();
+    time.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
 fn nvrtc_library() -> Option<PathBuf> {

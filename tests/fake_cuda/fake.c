@@ -185,3 +185,9 @@ Code cublasSgemm_v2(void* handle, int ta, int tb, int m, int n, int k, const flo
         }
     return OK;
 }
+Code cublasSgemmStridedBatched(void* handle, int ta, int tb, int m, int n, int k, const float* alpha, const float* a, int lda, long long step_a,
+                               const float* b, int ldb, long long step_b, const float* beta, float* c, int ldc, long long step_c, int count) {
+    for (int i = 0; i < count; i++)
+        cublasSgemm_v2(handle, ta, tb, m, n, k, alpha, a + i * step_a, lda, b + i * step_b, ldb, beta, c + i * step_c, ldc);
+    return OK;
+}

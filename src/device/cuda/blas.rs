@@ -3,10 +3,10 @@
 use super::context::Stream;
 use super::error::check_cublas;
 use super::library;
-use crate::device::launcher::Gemm;
+use crate::device::launcher::{Gemm, GemmBatch};
 use cudarc::cublas::sys::{self, cublasHandle_t, cublasOperation_t};
 use harmonia_graph::error::{Error, Result};
-use std::ffi::c_int;
+use std::ffi::{c_int, c_longlong};
 use std::sync::Arc;
 
 /// A handle of cuBLAS, bound to the stream. One stream and no atomics: the same product gives the same bits twice.
@@ -41,10 +41,11 @@ impl Blas {
     /// cuBLAS is column-major. Row-major C = A B is column-major C^T = B^T A^T, of the same bytes: operands trade places.
     ///
     /// # Safety
-    /// As [`crate::device::launcher::Driver::gemm`].
-    pub(super) unsafe fn gemm(&mut self, product: &Gemm) -> Result<()> {
+    /// As [`crate::device::launcher::Driver::gemm_batch`].
+    pub(super) unsafe fn multiply(&mut self, batch: &GemmBatch) -> Result<()> {
+        let product = &batch.first;
         let Gemm { m, n, k, .. } = *product;
-        if m == 0 || n == 0 {
+        if m == 0 || n == 0 || batch.count == 0 {
             return Ok(());
         }
         let int = |size: usize| {
@@ -54,31 +55,62 @@ impl Blas {
         };
         let operation =
             |transpose| if transpose { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N };
+        let [operation_a, operation_b] = [product.transpose_a, product.transpose_b].map(operation);
         // Lengths of the stored rows.
         let row_a = int(if product.transpose_a { m } else { k }.max(1))?;
         let row_b = int(if product.transpose_b { k } else { n }.max(1))?;
-        let alpha = 1.0f32;
+        let (handle, alpha, beta) = (self.handle, &1.0f32, &product.beta);
+        let (a, b, c) = (product.a as *const f32, product.b as *const f32, product.c as *mut f32);
+        let [count, m_rows, n_columns, inner] = [int(batch.count)?, int(m)?, int(n)?, int(k)?];
         self.stream.enter()?;
-        // SAFETY: the matrices are where the caller says; the handle is alive; alpha and beta are read during the call.
-        let status = unsafe {
-            sys::cublasSgemm_v2(
-                self.handle,
-                operation(product.transpose_b),
-                operation(product.transpose_a),
-                int(n)?,
-                int(m)?,
-                int(k)?,
-                &alpha,
-                product.b as *const f32,
-                row_b,
-                product.a as *const f32,
-                row_a,
-                &product.beta,
-                product.c as *mut f32,
-                int(n)?,
-            )
+        let status = if count == 1 {
+            // SAFETY: the matrices are where the caller says; the handle is alive; alpha and beta are read during the call.
+            unsafe {
+                sys::cublasSgemm_v2(
+                    handle,
+                    operation_b,
+                    operation_a,
+                    n_columns,
+                    m_rows,
+                    inner,
+                    alpha,
+                    b,
+                    row_b,
+                    a,
+                    row_a,
+                    beta,
+                    c,
+                    n_columns,
+                )
+            }
+        } else {
+            let [stride_a, stride_b, stride_c] =
+                [batch.stride_a, batch.stride_b, batch.stride_c].map(|stride| stride as c_longlong);
+            // SAFETY: as above, for each of the products.
+            unsafe {
+                sys::cublasSgemmStridedBatched(
+                    handle,
+                    operation_b,
+                    operation_a,
+                    n_columns,
+                    m_rows,
+                    inner,
+                    alpha,
+                    b,
+                    row_b,
+                    stride_b,
+                    a,
+                    row_a,
+                    stride_a,
+                    beta,
+                    c,
+                    n_columns,
+                    stride_c,
+                    count,
+                )
+            }
         };
-        let doing = format_args!("multiply {m} x {k} by {k} x {n} on {}", self.stream.name);
+        let doing = format_args!("multiply {m} x {k} by {k} x {n}, {count} at a time, on {}", self.stream.name);
         check_cublas(status, self.stream.sync, doing)
     }
 }

@@ -63,6 +63,7 @@ const CUBLAS: &[&str] = &[
     "cublasSetAtomicsMode",
     "cublasSetMathMode",
     "cublasSetStream_v2",
+    "cublasSgemmStridedBatched",
     "cublasSgemm_v2",
 ];
 

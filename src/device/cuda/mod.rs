@@ -19,7 +19,7 @@ mod module;
 pub mod nvrtc;
 mod times;
 
-use crate::device::launcher::{Driver, Fill, Gemm, Launch};
+use crate::device::launcher::{Driver, Fill, Gemm, GemmBatch, Launch};
 use blas::Blas;
 pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
@@ -192,13 +192,14 @@ impl Driver for Cuda {
     }
 
     unsafe fn gemm(&self, product: &Gemm) -> Result<()> {
-        self.timed("gemm", || {
-            let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: as the caller promises.
-            unsafe { blas.gemm(product) }
-        })?;
-        self.stream.remember_kernel("cublasSgemm");
-        if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
+        let batch = GemmBatch { first: *product, count: 1, stride_a: 0, stride_b: 0, stride_c: 0 };
+        // SAFETY: as the caller promises.
+        unsafe { self.multiply("gemm", &batch) }
+    }
+
+    unsafe fn gemm_batch(&self, batch: &GemmBatch) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.multiply("gemm_batch", batch) }
     }
 }
 
@@ -208,6 +209,18 @@ impl Cuda {
         let Some(times) = &self.times else { return work() };
         times.add(kernel, self.time(work)?);
         Ok(())
+    }
+
+    /// # Safety
+    /// As [`Driver::gemm_batch`].
+    unsafe fn multiply(&self, name: &'static str, batch: &GemmBatch) -> Result<()> {
+        self.timed(name, || {
+            let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: as the caller promises.
+            unsafe { blas.multiply(batch) }
+        })?;
+        self.stream.remember_kernel("cublasSgemm");
+        if self.stream.sync { self.stream.synchronize() } else { Ok(()) }
     }
 
     /// # Safety

@@ -41,6 +41,34 @@ pub struct Gemm {
     pub c: u64,
 }
 
+/// Products of the same sizes, of matrices that lie at equal distances.
+#[derive(Clone, Copy, Debug)]
+pub struct GemmBatch {
+    /// The first.
+    pub first: Gemm,
+    /// How many there are.
+    pub count: usize,
+    /// Elements from one A to the next.
+    pub stride_a: usize,
+    /// Elements from one B to the next.
+    pub stride_b: usize,
+    /// Elements from one C to the next.
+    pub stride_c: usize,
+}
+
+impl GemmBatch {
+    /// One of the products.
+    pub fn product(&self, at: usize) -> Gemm {
+        let behind = |address: u64, stride: usize| address + (at * stride * size_of::<f32>()) as u64;
+        Gemm {
+            a: behind(self.first.a, self.stride_a),
+            b: behind(self.first.b, self.stride_b),
+            c: behind(self.first.c, self.stride_c),
+            ..self.first
+        }
+    }
+}
+
 /// Writes the bytes from some place on into page-locked memory.
 pub type Fill<'a> = &'a mut dyn FnMut(usize, &mut [u8]);
 
@@ -105,4 +133,14 @@ pub trait Driver: Send + Sync {
     /// All three matrices lie inside live allocations, and C overlaps neither A nor B.
     #[allow(unsafe_code)]
     unsafe fn gemm(&self, product: &Gemm) -> Result<()>;
+
+    /// Multiplies many: one after the other, where a driver has nothing better.
+    ///
+    /// # Safety
+    /// As [`Driver::gemm`], and no C overlaps another matrix.
+    #[allow(unsafe_code)]
+    unsafe fn gemm_batch(&self, batch: &GemmBatch) -> Result<()> {
+        // SAFETY: as the caller promises.
+        (0..batch.count).try_for_each(|at| unsafe { self.gemm(&batch.product(at)) })
+    }
 }

@@ -29,6 +29,7 @@ mod rows;
 mod select;
 mod select_rows;
 mod sparse;
+mod split;
 mod table;
 mod table_cells;
 mod table_walks;
@@ -48,7 +49,7 @@ use crate::config::DropoutPlace;
 use crate::config::{Monb, States};
 use crate::plan::{BatchSizes, Plan, Space};
 pub use compile::DeviceKnots;
-pub use driver::{Driver, Fill, Gemm, Launch};
+pub use driver::{Driver, Fill, Gemm, GemmBatch, Launch};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::seed::Stream;
 use inputs::DeviceFeatures;
@@ -88,6 +89,8 @@ pub struct Blocks {
     pub backward: u64,
     /// Elements of states that class space turns into floats at a time: 16 MiB, which caches of large GPUs keep.
     pub states: u64,
+    /// Rows of a part of a product that sums over rows, at least: its sums are worth writing.
+    pub product_rows: usize,
     /// Bytes of shared memory a block may have: what every GPU from compute capability 8.0 on gives. The one number that
     /// follows the device: Turing has less, and there tiles are smaller and sums in another order.
     pub shared: usize,
@@ -97,7 +100,15 @@ pub struct Blocks {
 
 impl Default for Blocks {
     fn default() -> Self {
-        Blocks { rows: 4096, nodes: 4096, backward: 2048, states: 1 << 22, shared: 99 << 10, pieces: usize::MAX }
+        Blocks {
+            rows: 4096,
+            nodes: 4096,
+            backward: 2048,
+            states: 1 << 22,
+            product_rows: 256,
+            shared: 99 << 10,
+            pieces: usize::MAX,
+        }
     }
 }
 

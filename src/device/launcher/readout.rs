@@ -1,6 +1,7 @@
 //! The readout: GEMMs of the driver around `kernels/readout.cu`.
 
 use super::reduce::partial_sums;
+use super::split;
 use super::{Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Grid, Launcher, abi};
 use crate::architecture::Layout;
 use crate::plan::BatchSizes;
@@ -59,6 +60,10 @@ impl<V: Driver> Launcher<V> {
         unsafe { self.sum_columns(d_bias, self.at(d_logits, 0), rows as u64, a.outputs, true)? };
         let mut pooled = self.pooled(state, inputs)?;
         let states = pooled.as_mut().unwrap_or(&mut state.values);
+        let (parts, size) = (split::parts(a.features, a.outputs, rows, self.blocks), a.features * a.outputs);
+        let total = self.at_mut(gradient, layout.readout_weight.start);
+        let mut of_parts = self.allocate::<f32>(split::elements(parts, a.features, a.outputs))?;
+        let (sums, beta) = if parts > 1 { (self.at_mut(&mut of_parts, 0), 0.0) } else { (total, 1.0) };
         let d_weight = Gemm {
             m: a.features,
             n: a.outputs,
@@ -67,8 +72,8 @@ impl<V: Driver> Launcher<V> {
             transpose_a: true,
             b: self.at(d_logits, 0) as u64,
             transpose_b: false,
-            beta: 1.0,
-            c: self.at_mut(gradient, layout.readout_weight.start) as u64,
+            beta,
+            c: sums as u64,
         };
         let d_states = Gemm {
             m: rows,
@@ -81,10 +86,13 @@ impl<V: Driver> Launcher<V> {
             beta: 0.0,
             c: self.at_mut(states, 0) as u64,
         };
-        // SAFETY: states are rows x d, the weight and its gradient d x L, d_logits rows x L, all separate; the driver works
-        // in order, so the states are read before they are overwritten.
+        // SAFETY: states are rows x d, the weight, its gradient and its sums of each part d x L, d_logits rows x L, all separate;
+        // the driver works in order, so the states are read before they are overwritten.
         unsafe {
-            self.driver.gemm(&d_weight)?;
+            self.multiply_parts(&d_weight, parts)?;
+            if parts > 1 {
+                self.sum_columns(total, sums, parts as u64, size, true)?;
+            }
             self.driver.gemm(&d_states)?;
         }
         if let Some(pooled) = &mut pooled {
@@ -95,11 +103,13 @@ impl<V: Driver> Launcher<V> {
         Ok(())
     }
 
-    /// Bytes of sums over graphs, and of partial sums of logit gradients.
+    /// Bytes of sums over graphs, and of partial sums of gradients of logits and of the weight.
     pub(super) fn readout_scratch(&self, batch: &BatchSizes, layout: &Layout) -> usize {
         let a = &layout.architecture;
         let pooled = if batch.rows == batch.nodes { 0 } else { batch.rows * a.features };
-        size_of::<f32>() * (pooled + partial_sums(batch.rows, a.outputs))
+        let parts = split::parts(a.features, a.outputs, batch.rows, self.blocks);
+        let sums = split::elements(parts, a.features, a.outputs);
+        size_of::<f32>() * (pooled + partial_sums(batch.rows, a.outputs) + sums)
     }
 
     /// Sums of states over each graph; `None` for node tasks.

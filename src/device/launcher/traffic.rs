@@ -15,6 +15,7 @@
 //! in common.
 
 mod planned;
+mod split;
 mod tabled;
 
 use super::monb::{Chunks, Sizes, Variant, global_workspace};
@@ -193,7 +194,7 @@ impl StepTraffic<'_> {
             Op::ProjectBackward => self.project_backward(),
             Op::ReadoutBackward => {
                 self.bias_backward();
-                self.gemm("gemm dWo += H' dlogits", d * outputs, [n * d, n * outputs, 2.0 * d * outputs]);
+                self.readout_gradient();
                 self.gemm("gemm dH = dlogits Wo'", n * d, [n * outputs, d * outputs, n * d]);
             }
             Op::TableForward => self.table_forward(),

@@ -12,6 +12,7 @@ use super::knots::chunk_rows;
 use super::panels::Window;
 use super::reduce::{self, partial_sums};
 use super::sparse::SparseFeatures;
+use super::split;
 use super::{Blocks, Buffer, DeviceInputs, DeviceMatrix, Driver, Gemm, Grid, Launcher, abi, by_states};
 use crate::architecture::Layout;
 use crate::config::States;
@@ -39,7 +40,7 @@ pub struct DeviceHops<V: Driver> {
     pub(super) width: usize,
     /// What stored gradients were multiplied by, where they are half: one number.
     pub(super) scale: Buffer<V, f32>,
-    /// F^T Y, from panel to panel of X.
+    /// F^T Y, part by part, from panel to panel of X.
     carried: Option<Buffer<V, f32>>,
 }
 
@@ -155,14 +156,19 @@ impl<V: Driver> Launcher<V> {
         let a = &layout.architecture;
         let weights = self.project_weights(hops, hop_weights, parameters, layout)?;
         let window = inputs.window(self)?;
+        let (size, stretch) = (a.features * hops.columns(), self.stretch(hops, layout));
+        // X of non-zeros is summed up by segments instead.
+        let parts = match &inputs.features {
+            DeviceFeatures::Sparse(_) => 1,
+            _ => split::parts(a.features, hops.columns(), hops.rows.min(stretch), self.blocks),
+        };
         let mut sums = match hops.carried.take().filter(|_| !window.is_first()) {
             Some(sums) => sums,
-            None => self.allocate::<f32>(a.features * hops.columns())?,
+            None => self.allocate::<f32>(parts * size)?,
         };
         match (responses, &inputs.features) {
             (Responses::Dense(responses), _) => {
-                let stretch = self.stretch(hops, layout);
-                self.differentiate(&mut sums, responses, hops, &weights, inputs, &window, stretch)?;
+                self.differentiate(&mut sums, parts, responses, hops, &weights, inputs, &window, stretch)?;
             }
             (Responses::Sparse(responses), DeviceFeatures::Sparse(x)) => {
                 self.differentiate_sparse(&mut sums, responses, hops, &weights, x, inputs)?;
@@ -172,6 +178,14 @@ impl<V: Driver> Launcher<V> {
         if !window.is_last() {
             hops.carried = Some(sums);
             return Ok(());
+        }
+        if parts > 1 {
+            let mut total = self.allocate::<f32>(size)?;
+            // SAFETY: the sums of every part are as long as the total.
+            unsafe {
+                self.sum_columns(self.at_mut(&mut total, 0), self.at(&sums, 0), parts as u64, size, false)?;
+            }
+            sums = total;
         }
         let arguments = abi::ProjectGradients {
             d_readout: self.at_mut(gradient, layout.readout_weight.start),
@@ -191,11 +205,12 @@ impl<V: Driver> Launcher<V> {
         }
     }
 
-    /// sums = F^T Y, of the rows of a window added to those before; F turns into dF = Y W^T.
+    /// sums = F^T Y in parts, of the rows of a window added to those before; F turns into dF = Y W^T.
     #[allow(clippy::too_many_arguments)] // what the op takes
     fn differentiate(
         &self,
         sums: &mut Buffer<V, f32>,
+        parts: usize,
         responses: &mut DeviceMatrix<V>,
         hops: &mut DeviceHops<V>,
         weights: &Buffer<V, f32>,
@@ -232,11 +247,11 @@ impl<V: Driver> Launcher<V> {
                 beta: 0.0,
                 c: responses,
             };
-            // SAFETY: F is n x d, the states n x columns, of which a stretch is loaded; W and the sums are d x columns. The
-            // driver works in order: F is read before it is overwritten, which the second product does not read.
+            // SAFETY: F is n x d, the states n x columns, of which a stretch is loaded; W and the sums of a part are
+            // d x columns. The driver works in order: F is read before it is overwritten, which the second product does not read.
             unsafe {
                 self.run(LOAD[self.states as usize], Grid::flat(rows * columns), &arguments)?;
-                self.driver.gemm(&d_weights)?;
+                self.multiply_parts(&d_weights, parts)?;
                 self.driver.gemm(&d_responses)?;
             }
         }
@@ -326,7 +341,10 @@ impl<V: Driver> Launcher<V> {
             }
             None => {
                 let chunk = chunk_rows(batch.nodes, a.features, planned_pieces(a), self.blocks).1;
+                // Of all rows there are no fewer parts than of a stretch.
+                let parts = split::parts(a.features, columns, batch.nodes, self.blocks);
                 batch.nodes.min(stretch_rows(columns, chunk as usize, self.blocks)) * columns
+                    + split::elements(parts, a.features, columns)
             }
         };
         size_of::<f32>() * (2 * a.features * columns + working)

@@ -2,7 +2,9 @@
 
 use super::super::knots::{Cut, Room, SUM_BYTES, chunk_rows};
 use super::super::project::{LOAD, STORE, padded, stretch_rows};
+use super::super::split;
 use super::super::walk::{Lanes, START};
+use super::split::SplitRows;
 use super::{Blocks, Bytes, D, F, StepTraffic, part_sectors};
 use crate::config::States;
 use crate::knots::planned_pieces;
@@ -182,6 +184,8 @@ impl StepTraffic<'_> {
         self.project_weights();
         let weights = F * (features * columns) as f64;
         let degrees = F * nodes as f64;
+        let parts =
+            classes.stretches().next().map_or(1, |rows| split::parts(features, columns, rows, Blocks::default()));
         for (at, rows) in classes.stretches().enumerate() {
             let elements = rows * columns;
             let first = |bytes: f64| if at == 0 { Bytes::streamed(bytes) } else { Bytes::default() };
@@ -191,10 +195,12 @@ impl StepTraffic<'_> {
             let kernel = LOAD[self.problem.states as usize];
             self.add(kernel, elements as f64, 2.0 * elements as f64, stored + first(degrees) + passed_on(elements));
             let sums = (features * columns) as f64;
-            self.add("gemm S += F' Y", sums, flops, responses + first(weights) + passed_on(elements));
+            let read = responses + passed_on(elements);
+            self.parts("gemm S += F' Y", sums, flops, read, SplitRows { parts, rows, is_first: at == 0 });
             let bytes = responses + first(weights) + passed_on(elements);
             self.add("gemm dF = Y W'", (rows * features) as f64, flops, bytes);
         }
+        self.sum_parts(parts, features * columns);
         let (readout, theta) = ((features * outputs) as f64, (features * hops) as f64);
         let flops = 2.0 * readout * hops as f64;
         let bytes = Bytes::streamed(weights + F * (theta + 2.0 * readout));

@@ -143,6 +143,23 @@ fn a_step_in_class_space() {
 }
 
 #[test]
+fn sums_over_rows_are_taken_in_parts() {
+    let many = |plan: Plan| Problem { nodes: 1000, plan, ..problem(States::F32) };
+    // Three parts of 333 rows, and a row that is left over; sums are 4 x 12, those of parts written once.
+    let product = work(&many(planned(States::F32).plan), "gemm S += F' Y");
+    assert_eq!((product.launches, product.flops), (2, 2.0 * 1000.0 * 4.0 * 12.0));
+    assert_eq!(product.bytes.minimum, 4.0 * 4000.0);
+    assert_eq!(product.bytes.perfect_reuse - product.bytes.minimum, 3.0 * 192.0);
+    // The intercept in two stages, and the parts.
+    assert_eq!(work(&many(planned(States::F32).plan), "column_sums").launches, 3);
+    // In feature space they are added to the gradient, 4 x 3.
+    let product = work(&many(Plan::DIRECT), "gemm dWo += H' dlogits");
+    assert_eq!((product.launches, product.bytes.minimum), (2, 4.0 * (7000.0 + 12.0)));
+    let product = work(&problem(States::F32), "gemm dWo += H' dlogits");
+    assert_eq!((product.launches, product.bytes.minimum), (1, 4.0 * (70.0 + 24.0)));
+}
+
+#[test]
 fn hops_near_few_targets() {
     // A tenth of the rows, too many to look for their neighbours: the last hop forward and the first backward.
     let few = |plan: Plan| Problem { targets: 1, plan, ..problem(States::F32) };
