@@ -703,7 +703,7 @@ fn a_horizon_leaves_out_what_is_farther_and_settings_that_do_not_fit_are_refused
     for (change, expected) in [
         ((|c: &mut Config| c.train.calibrate = true) as fn(&mut Config), "train.calibrate"),
         (|c| c.init.warm_start = true, "init.warm_start"),
-        (|c| c.train.smoothness = 1.0, "train.smoothness"),
+        (|c| c.train.smoothness = 1.0.into(), "train.smoothness"),
     ] {
         let mut config = config(Kind::Gnan);
         change(&mut config);

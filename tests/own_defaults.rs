@@ -45,6 +45,18 @@ fn table(nodes: usize, features: usize, strength: f64, rare: f64) -> Dataset {
     Dataset::nodes("mine", graph, Features::new(nodes, features, values).unwrap(), labels, split).unwrap()
 }
 
+/// The same, but the first feature of a node says more the farther it is from its mean: nothing of that is straight.
+fn bent(nodes: usize) -> Dataset {
+    let straight = table(nodes, 3, 0.0, 0.0);
+    let x = straight.features.dense().into_owned();
+    let mut dice = Dice(11);
+    let ids = (0..nodes).map(|node| {
+        let at = f64::from(x[node * 3] - 40.0) / 15.0;
+        u32::from(dice.roll() < 1.0 / (1.0 + (4.0 * (2.0 * at).sin()).exp()))
+    });
+    Dataset { labels: Labels::Classes { ids: ids.collect(), classes: 2 }, ..straight }
+}
+
 /// What training said, and its one run.
 fn trained(scratch: &Scratch, dataset: &Dataset, more: &[&str]) -> (String, Value) {
     if !scratch.path("store").exists() {
@@ -57,7 +69,7 @@ fn trained(scratch: &Scratch, dataset: &Dataset, more: &[&str]) -> (String, Valu
     (said, result["runs"][0].clone())
 }
 
-fn loss(run: &Value) -> f64 {
+fn loss_of(run: &Value) -> f64 {
     run["validation"]["nll"].as_f64().unwrap()
 }
 
@@ -74,9 +86,68 @@ fn small_tables_arrive_where_slower_training_does_and_the_log_says_what_was_chos
         assert_eq!(said.contains("the readout learns"), features > 64, "{said}");
         let slow = ["--epochs", "3000", "--set", "train.learning_rate=5e-3", "--set", "train.patience=0"];
         let (_, slow) = trained(&scratch, &dataset, &slow);
-        assert!(loss(&quick) < loss(&slow) + NEAR, "{nodes} x {features}: {} and {}", loss(&quick), loss(&slow));
-        assert!(features > 3 || loss(&quick) < 0.6, "{nodes} x {features}: {}", loss(&quick));
+        assert!(
+            loss_of(&quick) < loss_of(&slow) + NEAR,
+            "{nodes} x {features}: {} and {}",
+            loss_of(&quick),
+            loss_of(&slow)
+        );
+        assert!(features > 3 || loss_of(&quick) < 0.6, "{nodes} x {features}: {}", loss_of(&quick));
     }
+}
+
+#[test]
+fn how_smooth_responses_are_is_chosen_by_validation_and_the_run_is_the_one_that_won() {
+    let smoothness = |scratch: &Scratch, run: &str| {
+        let text = std::fs::read_to_string(scratch.path(run).join("config.toml")).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("smoothness = ")).unwrap().to_string()
+    };
+    let parameters = |scratch: &Scratch, run: &str| std::fs::read(scratch.path(run).join("best.safetensors")).unwrap();
+    let mut chosen = Vec::new();
+    for dataset in [table(500, 3, 1.0, 0.0), bent(500)] {
+        let scratch = Scratch::new();
+        let quick = ["--epochs", "150", "--seeds", "2", "--out", "own"];
+        harmonia::store::write(&dataset, &scratch.path("store")).unwrap();
+        let output = scratch.train(&[&["--dataset", "store", "--json"], &quick[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("three trainings tell beforehand"), "{said}");
+        let own: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // The settings of the whole still leave the choice, those of each seed say what it chose.
+        assert_eq!(smoothness(&scratch, "own"), "[0.0, 0.001, 0.01]");
+        for seed in [0, 1] {
+            let mut tried = Vec::new();
+            for value in ["0", "1e-3", "1e-2"] {
+                let (out, seed) = (format!("{value}-{seed}"), seed.to_string());
+                let set = format!("train.smoothness={value}");
+                let more = ["--epochs", "150", "--seed", &seed, "--set", &set, "--out", &out];
+                let (said, run) = trained(&scratch, &dataset, &more);
+                assert!(!said.contains("the best of"), "{said}");
+                // Of parameters as training has them: calibration comes after the choice.
+                let loss = run["calibration"]["validation_nll_before"].as_f64();
+                tried.push((loss.unwrap_or_else(|| loss_of(&run)), value.parse::<f64>().unwrap(), out));
+            }
+            let best = tried.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+            let run = format!("own/seed-{seed}");
+            assert_eq!(smoothness(&scratch, &run).parse::<f64>().unwrap(), best.1, "{tried:?}: {said}");
+            assert_eq!(parameters(&scratch, &run), parameters(&scratch, &best.2));
+            let line = format!("train.smoothness = {}, the best of 3 by ", best.1);
+            assert!(said.contains(&line), "{line}: {said}");
+            assert!(own["runs"][seed]["validation"]["nll"].is_number());
+            chosen.push(best.1);
+        }
+        // A kill before it was chosen leaves the settings of the whole alone.
+        std::fs::create_dir(scratch.path("killed")).unwrap();
+        std::fs::copy(scratch.path("own/config.toml"), scratch.path("killed/config.toml")).unwrap();
+        scratch.train_ok(&["--resume", "killed"]);
+        assert_eq!(parameters(&scratch, "killed/seed-1"), parameters(&scratch, "own/seed-1"));
+        // What was chosen stays chosen.
+        let output = scratch.train(&["--resume", "own", "--epochs", "160"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && !said.contains("the best of"), "{said}");
+        assert_eq!(smoothness(&scratch, "own/seed-1").parse::<f64>().unwrap(), chosen[chosen.len() - 1]);
+    }
+    // Waves need their bends; straight lines are found better where bends cost something.
+    assert!(chosen[0] > 0.0 && chosen[1] > 0.0 && chosen[2] == 0.0 && chosen[3] == 0.0, "{chosen:?}");
 }
 
 #[test]
@@ -89,10 +160,10 @@ fn more_epochs_are_advised_where_they_help() {
     assert!(said.contains(ADVICE) && short["still_learning"] == true, "{said}");
     let (said, long) = trained(&scratch, &dataset, &[&slow[..], &["--epochs", "4000"]].concat());
     assert!(!said.contains(ADVICE), "{said}");
-    assert!(loss(&long) < 0.95 * loss(&short), "{} {}", loss(&long), loss(&short));
+    assert!(loss_of(&long) < 0.95 * loss_of(&short), "{} {}", loss_of(&long), loss_of(&short));
     // Already better than always the same: no such note, though more would help.
     let (said, some) = trained(&scratch, &dataset, &["--epochs", "60"]);
-    assert!(!said.contains("better than a constant") && loss(&some) < 0.65, "{said}");
+    assert!(!said.contains("better than a constant") && loss_of(&some) < 0.65, "{said}");
 
     // Labels at random: nothing to learn, however long.
     let scratch = Scratch::new();
@@ -100,7 +171,7 @@ fn more_epochs_are_advised_where_they_help() {
     for epochs in ["100", "1000"] {
         let (said, run) = trained(&scratch, &noise, &["--epochs", epochs]);
         assert!(!said.contains(ADVICE), "{epochs}: {said}");
-        assert!(run["learned"] == false && loss(&run) > 0.67, "{epochs}: {run}");
+        assert!(run["learned"] == false && loss_of(&run) > 0.67, "{epochs}: {run}");
     }
 }
 

@@ -9,17 +9,18 @@ mod common;
 use common::oracle::Oracle;
 use common::problems::{Problem, Recipe, Task, Values};
 use harmonia::architecture::HopWeights;
-use harmonia::config::{Config, Monb};
+use harmonia::config::{Config, Monb, Smoothness as Strengths};
 use harmonia::dataset::{Dataset, Features, Labels};
-use harmonia::device::Device;
 use harmonia::device::cpu::Cpu;
 use harmonia::device::host::Host;
 use harmonia::device::launcher::Launcher;
+use harmonia::device::{Device, Machine};
 use harmonia::graph::{Direction, Graph, Split};
-use harmonia::model::{Pass, Randomness, Smoothness};
+use harmonia::model::{FittedModel, Pass, Randomness, Smoothness};
 use harmonia::plan::Plan;
 use harmonia::real::Real;
 use harmonia::seed::{Purpose, Stream};
+use harmonia::stop::Stop;
 use harmonia::train::{Prepared, RunName, Trainer};
 use harmonia::walk_table::Grid;
 
@@ -194,7 +195,7 @@ fn more_of_it_makes_straighter_responses() {
     let bent = |smoothness: f64| {
         let mut config = Config::default();
         (config.train.epochs, config.train.patience, config.train.learning_rate) = (300, 0, 1e-2);
-        (config.model.hops, config.init.readout_scale, config.train.smoothness) = (1, 1.0, smoothness);
+        (config.model.hops, config.init.readout_scale, config.train.smoothness) = (1, 1.0, smoothness.into());
         let run = Prepared::of(noisy_step(), None, &config, RunName { seed: 2, fold: None }).unwrap();
         let device = Cpu::<f32>::new();
         let mut trainer = Trainer::new(&device, &run, &config, None).unwrap();
@@ -214,10 +215,47 @@ fn more_of_it_makes_straighter_responses() {
 }
 
 #[test]
+fn of_several_the_best_on_validation_is_trained_and_nothing_else() {
+    let (dataset, stop) = (noisy_step(), Stop::new());
+    let mut config = Config::default();
+    (config.train.epochs, config.train.learning_rate, config.model.hops, config.run.seed) = (60, 1e-2, 1, 2);
+    config.init.readout_scale = 1.0;
+    let machine = Machine::open("cpu", config.engine).unwrap();
+    let mut fitted = |smoothness: Strengths| {
+        config.train.smoothness = smoothness;
+        harmonia::fit(&dataset, &config, &machine, &stop)
+    };
+    let loss = |model: &FittedModel| {
+        let (predicted, Labels::Values { values, .. }) = (model.logits(&dataset).unwrap(), &dataset.labels) else {
+            unreachable!()
+        };
+        let error = |&i: &u32| f64::from(predicted[i as usize] - values[i as usize]).powi(2);
+        dataset.split.valid.iter().map(error).sum::<f64>()
+    };
+    // The last one is more than single precision can bear: it counts as worst.
+    let strengths = [1e-4, 10.0, 1e30];
+    let alone = strengths[..2].iter().map(|&strength| fitted(strength.into()).unwrap()).collect::<Vec<_>>();
+    assert!(fitted(strengths[2].into()).is_err());
+    let best = alone.iter().min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap();
+    let other = alone.iter().find(|model| model.parameters != best.parameters).unwrap();
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let chosen = fitted(Strengths::among(&order.map(|at| strengths[at]))).unwrap();
+        assert!(chosen.parameters == best.parameters && chosen.parameters != other.parameters);
+    }
+    let error = fitted(Strengths::among(&[1e30, 1e31])).unwrap_err().to_string();
+    assert!(error.contains("diverged"), "{error}");
+    // A trainer alone has nobody to ask.
+    config.train.smoothness = Strengths::among(&strengths);
+    let run = Prepared::of(dataset.clone(), None, &config, RunName { seed: 2, fold: None }).unwrap();
+    let error = Trainer::new(&Cpu::<f32>::new(), &run, &config, None).err().unwrap().to_string();
+    assert!(error.contains("train.smoothness is a list"), "{error}");
+}
+
+#[test]
 fn a_penalty_is_no_negative_number() {
     for bad in [-1.0, f64::NAN, f64::INFINITY] {
         let mut config = Config::default();
-        config.train.smoothness = bad;
+        config.train.smoothness = bad.into();
         let error = config.check().unwrap_err().to_string();
         assert!(error.contains("train.smoothness") && error.contains("at least 0"), "{error}");
     }

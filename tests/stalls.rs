@@ -155,7 +155,7 @@ fn steps_read_nothing_and_move_next_to_nothing() {
 #[test]
 fn penalties_and_signs_are_not_read() {
     let mut config = Config::default();
-    (config.engine.table, config.train.smoothness, config.train.router_noise) = (TableUse::Off, 1e-2, 0.1);
+    (config.engine.table, config.train.smoothness, config.train.router_noise) = (TableUse::Off, 1e-2.into(), 0.1);
     for (hop_weights, monotone) in [(HopWeights::Free, false), (HopWeights::Absolute, true)] {
         for (monb, batch_size) in [(Monb::Knots, 0), (Monb::Knots, 50), (Monb::Direct, 0)] {
             (config.model.hop_weights, config.engine.monb, config.train.batch_size) = (hop_weights, monb, batch_size);

@@ -25,7 +25,6 @@ impl Config {
             ("train.final_learning_rate", t.final_learning_rate),
             ("train.weight_decay", t.weight_decay),
             ("train.clip_norm", t.clip_norm),
-            ("train.smoothness", t.smoothness),
             ("train.output_penalty", t.output_penalty),
             ("train.router_noise", t.router_noise),
             ("train.hop_rate", t.hop_rate),
@@ -78,6 +77,7 @@ impl Config {
         if self.run.folds != 0 && rule != SplitRule::Default {
             return bad("data.split", &self.data.split, "default, because run.folds draws the splits");
         }
+        t.smoothness.check()?;
         t.class_weights.check()?;
         Monotone::check(&self.model.monotone)?;
         self.check_kind()?;
@@ -128,7 +128,7 @@ impl Config {
         let asked = [
             ("model.monotone", !self.model.monotone.is_empty()),
             ("init.warm_start", self.init.warm_start),
-            ("train.smoothness", self.train.smoothness > 0.0),
+            ("train.smoothness", self.train.smoothness.is_asked()),
             ("train.calibrate", self.train.calibrate && kind.is_per_class()),
             (
                 "train.dropout_place = hidden",

@@ -4,11 +4,13 @@ mod check;
 mod class_weights;
 mod engine;
 mod monotone;
+mod smoothness;
 mod train;
 
 pub use class_weights::ClassWeights;
 pub use engine::{Engine, MOST_TABLE_POINTS, MOST_WALKS, Monb, Propagate, Sparse, States, TableUse};
 pub use monotone::Monotone;
+pub use smoothness::Smoothness;
 pub use train::{DropoutPlace, HopBasis, Metric, Optimizer, Schedule, Train};
 
 use crate::architecture::{Architecture, Family, Form, HopWeights, Kind, Routes, Spread};

@@ -1,6 +1,6 @@
 //! `train.*`: how parameters are fitted, and when that ends. One enum for each setting that is a word.
 
-use super::ClassWeights;
+use super::{ClassWeights, Smoothness};
 use crate::loss::LossChoice;
 use serde::{Deserialize, Serialize};
 
@@ -121,8 +121,9 @@ pub struct Train {
     pub calibrate: bool,
     /// `auto` (by the labels), `softmax`, `sigmoid` or `squared`.
     pub loss: LossChoice,
-    /// Penalty on responses that bend (`model/smoothness.rs` has the formula); 0: none.
-    pub smoothness: f64,
+    /// Penalty on responses that bend (`model/smoothness.rs` has the formula); 0: none. A list such as `[0, 1e-3, 1e-2]`: each is
+    /// trained, and the run goes on with the best by validation.
+    pub smoothness: Smoothness,
     /// Of `nbm`, `nam` and `gp-nam`: what the mean square of all responses to the nodes of a step costs, as NAM has it; 0: nothing.
     #[serde(default)]
     pub output_penalty: f64,
@@ -156,7 +157,7 @@ impl Default for Train {
             metric: Metric::Loss,
             calibrate: false,
             loss: LossChoice::Auto,
-            smoothness: 0.0,
+            smoothness: Smoothness::from(0.0),
             output_penalty: 0.0,
             class_weights: ClassWeights::None,
             bagging: false,

@@ -194,4 +194,7 @@ def main(nodes_file, edges_file):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(f"usage: python {sys.argv[0]} nodes.csv edges.csv > predictions.csv", file=sys.stderr)
+        sys.exit(2)
     main(*sys.argv[1:3])

@@ -1,6 +1,6 @@
 //! One run kept in memory: everything that its directory would hold, to be used at once and written when somebody asks.
 
-use super::one_run::{RunPlace, own_config, write_results};
+use super::one_run::{RunPlace, write_results};
 use super::{Observer, Session, stopped};
 use crate::device::Device;
 use crate::explain::centre;
@@ -40,7 +40,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let centres = centre::mean_responses(&factors, &run.dataset.features);
         let run = TrainedRun {
             path: PathBuf::new(),
-            config: own_config(self.config, run.name),
+            config: done.config,
             metadata: done.metadata,
             model: done.model,
             factors,

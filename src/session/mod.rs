@@ -21,9 +21,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Bytes of activations up to which runs are trained side by side.
-const SMALL_RUN: usize = 64 << 20;
-
 /// Hears of progress. All methods may do nothing. Small runs of a session are trained side by side.
 pub trait Observer: Send {
     /// A run begins, or goes on after `done` of `epochs` epochs.
@@ -139,7 +136,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     fn side_by_side(&self, first: &Prepared, runs: usize) -> (usize, usize) {
         let threads = rayon::current_num_threads();
         match self.config.run.jobs {
-            0 if is_small(self.device, first, self.config) => (threads.min(runs), threads.min(runs)),
+            0 if first.is_small(self.device, self.config) => (threads.min(runs), threads.min(runs)),
             0 => (1, threads),
             jobs => (jobs.min(runs), threads),
         }
@@ -224,12 +221,6 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let done = self.train(&run, place, &Mutex::new(observer))?;
         Ok((done.summary, done.best))
     }
-}
-
-/// Whether a run leaves most threads waiting and does not suffer from a neighbour: as results do not depend on threads,
-/// several such runs may as well have one each.
-pub fn is_small<D: Device<Real = f32>>(device: &D, run: &Prepared, config: &Config) -> bool {
-    !device.copies() && run.memory(device, config).device_bytes() <= SMALL_RUN
 }
 
 /// Does jobs 0, 1, ...: every worker has its share of the threads, at least one, and takes the next job when it is done with

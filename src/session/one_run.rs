@@ -12,11 +12,12 @@ use crate::recovery::recover;
 use crate::report;
 use crate::runs::{
     Fingerprint, Measured, ModelMetadata, RunDirectory, RunSummary, SavedModel, TableSummary, grouped_factors,
-    write_centres, write_measured,
+    saved_layers, write_centres, write_measured,
 };
+use crate::settings::to_toml;
 use crate::tabulate::Tables;
 use crate::train::trainer::{State, Which};
-use crate::train::{EpochRecord, Prepared, RunName, Trainer, baselines, honesty};
+use crate::train::{EpochRecord, Prepared, RunName, Trainer, baselines, choice, honesty};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::files;
@@ -45,6 +46,8 @@ pub(super) struct RunPlace<'a> {
 
 /// What came out of a run.
 pub(super) struct Finished {
+    /// Its settings.
+    pub(super) config: Config,
     pub(super) summary: RunSummary,
     /// The parameters of the best epoch as training has them, without calibration.
     pub(super) best: Vec<f32>,
@@ -57,20 +60,57 @@ pub(super) struct Finished {
 }
 
 impl<D: Device<Real = f32>> Session<'_, D> {
-    /// Everything that training leaves of a run.
+    /// Everything that training leaves of a run, what is left to its validation units settled first.
     pub(super) fn train(
         &self,
         run: &Prepared,
         place: RunPlace<'_>,
         observer: &Mutex<&mut dyn Observer>,
     ) -> Result<Finished> {
-        let (mut directory, restored) = match place.path {
-            Some(path) => {
-                let (directory, restored) = self.open(path, run.name, &run.layout, place.data)?;
-                (Some(directory), restored)
-            }
-            None => (None, None),
-        };
+        let opened = place.path.map(|path| self.open(path, run.name, &run.layout, place.data)).transpose()?;
+        match self.settled(run, &place, observer)? {
+            Some(config) => Session { config: &config, ..*self }.train_settled(run, place, opened, observer),
+            None => self.train_settled(run, place, opened, observer),
+        }
+    }
+
+    /// The settings of a run that the settings of the session leave a choice: what its directory says, else what its validation
+    /// units say, which the directory keeps. A run that was interrupted before it was settled chooses the same once more.
+    fn settled(
+        &self,
+        run: &Prepared,
+        place: &RunPlace<'_>,
+        observer: &Mutex<&mut dyn Observer>,
+    ) -> Result<Option<Config>> {
+        if self.config.train.smoothness.settled().is_some() {
+            return Ok(None);
+        }
+        let kept = place.path.map(|path| saved_layers(path)?.finish()).transpose()?;
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.train.smoothness.settled().is_some()) {
+            let mut config = self.config.clone();
+            config.train.smoothness = kept.train.smoothness.clone();
+            return Ok(Some(config));
+        }
+        let settled = choice::settle(self.device, run, self.config, (place.tables, self.stop));
+        let Some((config, choice)) = settled.map_err(|error| stopped(error, place.path))? else { return Ok(None) };
+        if let (Some(path), Some(mut kept)) = (place.path, kept) {
+            kept.train.smoothness = config.train.smoothness.clone();
+            files::write_atomic(&path.join("config.toml"), to_toml(&kept)?.as_bytes())?;
+        }
+        observer.lock().unwrap_or_else(PoisonError::into_inner).note(run.name, &choice.line());
+        Ok(Some(config))
+    }
+
+    /// Everything that training leaves of a run with nothing left to choose.
+    fn train_settled(
+        &self,
+        run: &Prepared,
+        place: RunPlace<'_>,
+        opened: Option<(RunDirectory, Option<(State, f64)>)>,
+        observer: &Mutex<&mut dyn Observer>,
+    ) -> Result<Finished> {
+        let (mut directory, restored) = opened.unzip();
+        let restored = restored.flatten();
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, run, self.config, state)?;
         honesty::restore(&mut trainer, run, self.config, place.tables, &self.watch())
@@ -93,7 +133,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             write_results(directory, &saved, &centres, &run.dataset, &summary)?;
         }
         observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
-        Ok(Finished { summary, best: trainer.best()?, model, metadata, history })
+        let config = own_config(self.config, run.name);
+        Ok(Finished { config, summary, best: trainer.best()?, model, metadata, history })
     }
 
     /// Trains to the end, with checkpoints; the seconds it took, over all sittings, and what was said of each epoch of this one.

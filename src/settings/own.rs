@@ -3,6 +3,7 @@
 //! `presets/own.toml` has what all such data share. What depends on sizes and kinds is laid over it here, below whatever the user
 //! sets. Only sizes and forms are asked, never a label or a score.
 
+use crate::architecture::Kind;
 use crate::config::Config;
 use harmonia_graph::dataset::{Dataset, Level, SplitRule, Values};
 use harmonia_graph::error::Result;
@@ -23,6 +24,11 @@ const MANY: usize = 50_000;
 const STEPS: usize = 16;
 /// Graphs of a step.
 const GRAPHS: usize = 64;
+/// What bent responses may cost: what columns that act along straight lines need is too much for those that do not, and nothing but
+/// validation knows which they are.
+const SMOOTHNESS: &str = "[0.0, 1e-3, 1e-2]";
+/// Numbers that a hop reads up to which that is tried: a training takes seconds there, and all of them four times as long.
+const QUICK: usize = 1 << 22;
 
 /// Standard deviation of ln(1 + degree) from which on nodes have few neighbours or very many: where a node stands is then worth
 /// features of its own, because walks divide by degrees and no prediction knows them. (Tolokers 1.5, a graph at random 0.3.)
@@ -52,11 +58,21 @@ pub fn choose(dataset: &Dataset, config: &Config) -> Result<Choice> {
         }
         folds => dataset.units() * folds.saturating_sub(2) / folds,
     };
-    Ok(by_sizes(dataset, units, !config.model.monotone.is_empty()))
+    let asked = Asked { monotone: !config.model.monotone.is_empty(), harmonia: config.model.kind == Kind::Harmonia };
+    Ok(by_sizes(dataset, units, asked))
 }
 
-/// Settings by kinds and sizes; `units` train, and perhaps effects are told which way to go.
-fn by_sizes(dataset: &Dataset, units: usize, monotone: bool) -> Choice {
+/// What of the settings the choice depends on.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// Effects are told which way to go.
+    monotone: bool,
+    /// The model is HARMONIA, not another of the family.
+    harmonia: bool,
+}
+
+/// Settings by kinds and sizes; `units` train.
+fn by_sizes(dataset: &Dataset, units: usize, Asked { monotone, harmonia }: Asked) -> Choice {
     let features = dataset.features.cols;
     let sparse = matches!(dataset.features.values(), Values::Sparse(_));
     let (mut model, mut train, mut rest) = (String::new(), String::new(), String::new());
@@ -101,6 +117,11 @@ fn by_sizes(dataset: &Dataset, units: usize, monotone: bool) -> Choice {
         set(&mut train, &[("batch_size", &units.div_ceil(STEPS)), ("epochs", &60), ("patience", &15)]);
         reasons.push(format!("{units} units train: {STEPS} steps an epoch, 60 epochs"));
     }
+    let read = (dataset.graph.nodes() + dataset.graph.directed_edges()).saturating_mul(features);
+    if dataset.level == Level::Node && features <= WIDE && read <= QUICK && harmonia && has_numbers(dataset) {
+        set(&mut train, &[("smoothness", &SMOOTHNESS)]);
+        reasons.push("how smooth responses are to be, three trainings tell beforehand".into());
+    }
     if dataset.level == Level::Node && !sparse && features > WIDE {
         let rate = format!("{:.2e}", WIDE as f64 / features as f64);
         set(&mut train, &[("readout_rate", &rate)]);
@@ -114,6 +135,15 @@ fn by_sizes(dataset: &Dataset, units: usize, monotone: bool) -> Choice {
         }
     }
     Choice { toml, reasons }
+}
+
+/// Whether a column is more than 0 and 1: nothing else can bend.
+fn has_numbers(dataset: &Dataset) -> bool {
+    match dataset.features.values() {
+        Values::Dense(values) => values.iter().any(|&value| value != 0.0 && value != 1.0),
+        Values::Half(values) => values.iter().any(|value| value.to_f32() != 0.0 && value.to_f32() != 1.0),
+        Values::Sparse(_) => false,
+    }
 }
 
 /// Standard deviation of ln(1 + degree), and the sum of squared degrees.
@@ -139,6 +169,8 @@ mod tests {
     use harmonia_graph::dataset::{Features, Labels};
     use harmonia_graph::graph::{Direction, Graph, Split};
 
+    const PLAIN: Asked = Asked { monotone: false, harmonia: true };
+
     fn nodes(features: Features) -> Dataset {
         let count = features.rows;
         let graph = Graph::from_edges(count, &[(0, 1)], None, Direction::Undirected).unwrap();
@@ -150,7 +182,7 @@ mod tests {
     fn config(dataset: &Dataset, units: usize) -> Config {
         let mut layers = Layers::new().unwrap();
         layers.toml(COMMON, "own").unwrap();
-        layers.toml(&by_sizes(dataset, units, false).toml, "chosen").unwrap();
+        layers.toml(&by_sizes(dataset, units, PLAIN).toml, "chosen").unwrap();
         layers.finish().unwrap()
     }
 
@@ -161,22 +193,40 @@ mod tests {
         assert_eq!((small.train.batch_size, small.train.readout_rate), (0, 1.0));
         assert_eq!(small.train.schedule, Schedule::Cosine);
         assert!(small.train.calibrate && small.data.structure.is_empty());
+        // A few trainings are tried where each takes seconds, of the model whose responses can be made smooth.
+        assert_eq!(small.train.smoothness.choices(), [0.0, 1e-3, 1e-2]);
+        let other = Asked { harmonia: false, ..PLAIN };
+        assert!(!by_sizes(&dataset, 1500, other).toml.contains("smoothness"));
         let large = config(&dataset, 1_000_000);
         assert_eq!(large.train.batch_size, 62_500);
+        let flags = nodes(Features::new(4, 2, vec![0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]).unwrap());
+        assert_eq!(config(&flags, 1500).train.smoothness.settled(), Some(0.0), "nothing can bend");
         // As many steps as of a small one, or nearly.
         assert!(large.train.epochs * STEPS >= 900 && large.train.epochs < small.train.epochs);
-        assert_eq!(choose(&dataset, &small).unwrap(), by_sizes(&dataset, 2, false));
+        assert_eq!(choose(&dataset, &small).unwrap(), by_sizes(&dataset, 2, PLAIN));
     }
 
     #[test]
     fn many_features_slow_the_readout_down_and_words_have_settings_of_their_own() {
         let wide = config(&nodes(Features::new(4, 640, vec![0.5; 2560]).unwrap()), 100);
-        assert_eq!(wide.train.readout_rate, 0.1);
+        assert_eq!((wide.train.readout_rate, wide.train.smoothness.settled()), (0.1, Some(0.0)));
         let mut words = vec![0.0; 4 * 640];
         words[7] = 1.0;
         let words = config(&nodes(Features::new(4, 640, words).unwrap().compact()), 100);
         assert_eq!((words.train.readout_rate, words.train.dropout), (1.0, 0.5));
         assert!(words.walk.self_loops);
+    }
+
+    #[test]
+    fn what_takes_seconds_tries_more_than_one_smoothness() {
+        // Everybody knows everybody: 400 nodes and 159,600 directed edges.
+        let edges: Vec<(u32, u32)> = (0..400).flat_map(|i| (i + 1..400).map(move |j| (i, j))).collect();
+        let graph = Graph::from_edges(400, &edges, None, Direction::Undirected).unwrap();
+        for (features, tried) in [(26, 3), (27, 1)] {
+            let known = nodes(Features::new(400, features, vec![0.5; 400 * features]).unwrap());
+            let dataset = Dataset { graph: graph.clone(), ..known };
+            assert_eq!(config(&dataset, 200).train.smoothness.choices().len(), tried, "{features}");
+        }
     }
 
     #[test]
@@ -202,7 +252,7 @@ mod tests {
         let uneven = Dataset { graph, ..star(1) };
         assert!(degrees(&uneven.graph).0 > UNEVEN);
         assert_eq!(config(&uneven, 200).data.structure.len(), 3);
-        assert!(by_sizes(&uneven, 200, false).reasons.iter().any(|why| why.contains("degrees are uneven")));
+        assert!(by_sizes(&uneven, 200, PLAIN).reasons.iter().any(|why| why.contains("degrees are uneven")));
     }
 
     #[test]

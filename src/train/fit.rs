@@ -1,6 +1,6 @@
 //! Data in, model out: training without files.
 
-use super::{Prepared, RunName, Trainer, honesty, structured};
+use super::{Prepared, RunName, Trainer, choice, honesty, structured};
 use crate::config::Config;
 use crate::device::{Device, Machine};
 use crate::model::FittedModel;
@@ -38,6 +38,8 @@ fn fit_on<D: Device<Real = f32>>(device: &D, dataset: &Dataset, config: &Config,
     run.memory(device, config).check(device)?;
     let (tables, watch) = (Tables::default(), Watch::new(&|_| (), stop.clone()));
     run.tabulate(&tables, config.walk, &watch)?;
+    let settled = choice::settle(device, &run, config, (&tables, stop))?;
+    let config = settled.as_ref().map_or(config, |(config, _)| config);
     let mut trainer = Trainer::new(device, &run, config, None)?;
     while !trainer.finished() {
         trainer.epoch()?;

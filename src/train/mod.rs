@@ -3,6 +3,7 @@
 
 pub mod baselines;
 mod batching;
+pub mod choice;
 mod distribution;
 mod fit;
 pub mod honesty;

@@ -18,6 +18,9 @@ use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;
 
+/// Bytes of activations up to which runs are trained side by side.
+const SMALL: usize = 64 << 20;
+
 /// Which run of a session: a seed, and in a cross-validation a fold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunName {
@@ -227,6 +230,12 @@ impl Prepared {
             Some(table) => Ok(Some(Arc::clone(table))),
             None => Ok(made().transpose()?.map(Arc::new)),
         }
+    }
+
+    /// Whether training leaves most threads waiting and does not suffer from a neighbour: as results do not depend on threads,
+    /// several such runs may as well have one each.
+    pub fn is_small<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> bool {
+        !device.copies() && self.memory(device, config).device_bytes() <= SMALL
     }
 
     /// Memory that training takes.

@@ -64,6 +64,11 @@ impl Default for Stopping {
 }
 
 impl Stopping {
+    /// The score of the best epoch, as a merit: larger is better.
+    pub fn best_score(&self) -> f64 {
+        self.best_score
+    }
+
     /// Counts patience anew after so many epochs.
     pub fn count_from(&mut self, epochs: usize) {
         self.counted_from = epochs.checked_sub(1);
@@ -122,6 +127,11 @@ impl Goal {
         let (score, plain) = (objective.score_kind(metric.score_name()), objective.loss_score());
         let loss = if weighted { &WEIGHTED_LOSS } else { plain };
         Goal { score: if score.name == plain.name { loss } else { score }, loss, chance }
+    }
+
+    /// What epochs are chosen by.
+    pub fn score(&self) -> &'static ScoreKind {
+        self.score
     }
 
     /// `score`: as a merit, larger is better.

@@ -142,7 +142,7 @@ fn run_on<D: Device<Real = f32>>(device: &D, arguments: &Arguments, mut config: 
     let config = &config;
     let space = match &arguments.space {
         Some(path) => Space::parse(&files::read_text(path)?, &path.display().to_string())?,
-        None => Space::built_in(&whole)?,
+        None => Space::built_in(&whole, config.model.kind)?,
     };
     if arguments.print_space {
         return say(&space.to_toml());

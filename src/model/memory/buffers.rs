@@ -238,7 +238,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
     fn smoothness_bytes(&self) -> usize {
         let Run { layout, config, .. } = self;
         let points = SMOOTHNESS_POINTS * layout.architecture.features;
-        if config.train.smoothness > 0.0 { (6 * points + layout.len()) * F } else { 0 }
+        if config.train.smoothness.is_asked() { (6 * points + layout.len()) * F } else { 0 }
     }
 
     /// Words that a row of logits is held against, and its weight.

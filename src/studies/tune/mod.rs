@@ -17,7 +17,7 @@ pub use space::Space;
 use crate::config::Config;
 use crate::device::Device;
 use crate::loss::{Objective, Scores};
-use crate::session::{is_small, side_by_side};
+use crate::session::side_by_side;
 use crate::settings::presets::{self, Recipe};
 use crate::settings::{Layers, differences, own};
 use crate::train::{Prepared, RunName, prepare};
@@ -180,7 +180,7 @@ impl<'a, D: Device<Real = f32>> Tuning<'a, D> {
         let trials = space.trials(base, count.max(1), base.run.seed)?;
         let small = trials.iter().all(|trial| {
             let run = Prepared::of(first.dataset.clone(), None, &trial.config, first.name);
-            run.is_ok_and(|run| is_small(device, &run, &trial.config))
+            run.is_ok_and(|run| run.is_small(device, &trial.config))
         });
         let rungs = schedule(trials.len(), groups.iter().map(Vec::len).max().unwrap_or(1), rungs);
         let journal = Journal::open(directory, &description(whole, request))?;

@@ -4,7 +4,8 @@ use super::Tuning;
 use super::search::{Job, Measured, Round};
 use crate::device::Device;
 use crate::loss::{Scores, TargetScaling};
-use crate::train::{Prepared, Trainer};
+use crate::tabulate::Tables;
+use crate::train::{Prepared, Trainer, choice};
 use harmonia_graph::dataset::{Dataset, SplitRule};
 use harmonia_graph::error::{Error, Result};
 use std::collections::HashSet;
@@ -26,10 +27,11 @@ impl<D: Device<Real = f32>> Tuning<'_, D> {
             _ => None,
         };
         let start = Instant::now();
+        let epochs = config.train.epochs;
         let failed = |why: Error| Measured {
             validation: Scores::default(),
             best_epoch: 0,
-            epochs: config.train.epochs,
+            epochs,
             seconds: start.elapsed().as_secs_f64(),
             failed: Some(why.to_string()),
         };
@@ -39,6 +41,12 @@ impl<D: Device<Real = f32>> Tuning<'_, D> {
             Ok(run) => run,
             // The starting settings have been tried before.
             Err(error @ (Error::Data(_) | Error::Config(_) | Error::Device(_))) => return Ok((failed(error), None)),
+            Err(error) => return Err(error),
+        };
+        // The recipe itself may leave a choice to validation.
+        let config = match choice::settle(self.device, &run, &config, (&Tables::default(), self.stop)) {
+            Ok(settled) => settled.map_or(config, |(config, _)| config),
+            Err(error @ (Error::Config(_) | Error::Diverged(_))) => return Ok((failed(error), None)),
             Err(error) => return Err(error),
         };
         let mut trainer = match Trainer::new(self.device, &run, &config, None) {

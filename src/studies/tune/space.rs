@@ -4,6 +4,7 @@
 //! two integers gives integers. What is drawn depends on the seed and the number of the trial alone.
 
 use super::Trial;
+use crate::architecture::Kind;
 use crate::config::Config;
 use crate::settings::{Layers, to_toml};
 use harmonia_graph::dataset::{self, Dataset, Level, Normalise};
@@ -41,17 +42,20 @@ enum Values {
 }
 
 impl Space {
-    /// The space for a dataset where the user gives none.
+    /// The space for a dataset and a kind of model where the user gives none.
     ///
     /// # Errors
     /// Never in practice: the files are tested.
-    pub fn built_in(dataset: &Dataset) -> Result<Space> {
+    pub fn built_in(dataset: &Dataset, kind: Kind) -> Result<Space> {
         let text = match (dataset.level, dataset.features.values()) {
             (Level::Graph, _) => GRAPHS,
             (Level::Node, dataset::Values::Sparse(_)) => WORDS,
             (Level::Node, _) => NODES,
         };
         let mut space = Space::parse(text, "the built-in space")?;
+        if kind != Kind::Harmonia {
+            space.entries.retain(|(key, _)| key != "train.smoothness");
+        }
         if dataset.truth.is_some() {
             // Other features are not what the truth was made from.
             space.entries.retain(|(key, _)| !key.starts_with("data."));

@@ -13,12 +13,12 @@ pub use evaluation::{Evaluation, TableLosses, Which};
 use super::monotone::Signs;
 use super::stopping::{Decision, Goal, Stopping};
 use super::warm_start::warm_start;
-use super::{Prepared, RunName, hop_basis, schedule};
+use super::{Prepared, RunName, choice, hop_basis, schedule};
 use crate::architecture::{Layout, Routes};
 use crate::batch::Batches;
 use crate::config::{Config, DropoutPlace};
 use crate::device::Device;
-use crate::loss::{Calibration, Objective, Scores, TargetScaling};
+use crate::loss::{Calibration, Objective, ScoreKind, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, Smoothness, initial_parameters};
 use crate::plan::Plan;
 use ahead::Ahead;
@@ -205,7 +205,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         let planned = run.tabulation.plan().map_or(0, |plan| plan.walks);
         let walks = state.progress.table_walks.unwrap_or(planned);
         let exact = Way { plan, batches };
-        let (x, strength) = (&dataset.features, config.train.smoothness);
+        let (x, strength) = (&dataset.features, choice::settled(config)?);
         let smoothness = (strength > 0.0).then(|| Smoothness::new(device, layout, plan, x, strength)).transpose()?;
         let tabled = table.map(|table| Tabled::new(&exact, table, walks, config));
         Ok(Trainer {
@@ -253,6 +253,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// Whether validation was still getting better when the epochs were over; what patience has ended was not.
     pub fn is_learning(&self) -> bool {
         !self.progress.stopped && self.progress.stopping.is_learning(self.progress.epoch, &self.goal)
+    }
+
+    /// What epochs are chosen by, and its value on the validation units in the best one so far.
+    pub fn best_score(&self) -> (&'static ScoreKind, f64) {
+        let kind = self.goal.score();
+        (kind, kind.merit(self.progress.stopping.best_score()))
     }
 
     /// Parameters of the best epoch so far, as training has them.
