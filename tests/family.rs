@@ -7,6 +7,7 @@
 mod common;
 
 use common::differences::{Differentiated, Tally};
+use common::edges::assert_what_ifs;
 use common::{F64_TOLERANCE, assert_close, batch_of, run_batch};
 use harmonia::architecture::{Kind, Layout, Waves};
 use harmonia::config::{Config, Monb};
@@ -415,6 +416,7 @@ fn explanations_sum_to_the_logit_and_models_survive_files() {
                     }
                 }
             }
+            assert_what_ifs(&factors, &seen, data.units() - 1, kind.name());
             let units: Vec<u32> = (0..data.units() as u32).collect();
             let watch = harmonia::watch::Watch::silent();
             let importance = Importance::measure(&model, &factors, &seen, &units, &centre, &watch).unwrap();

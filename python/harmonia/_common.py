@@ -279,6 +279,8 @@ class HarmoniaBase(Base):
         class_: Any = None,
         versus: Any = None,
         centre: bool = True,
+        edges: bool = False,
+        most_edges: int = 20_000,
         X: Any = None,
         graph: Any = None,
         batch: Any = None,
@@ -288,20 +290,21 @@ class HarmoniaBase(Base):
         ``units``: nodes (or graphs) by number or name; ``by``: any of feature, node and hop; ``top``: terms to list, ``None`` for all;
         ``class_``: which class (the predicted one), ``versus``: against which; ``centre``: whether the mean response is taken off. Of
         the data of training, or of others.
+
+        ``edges``: also what each edge does that the prediction can depend on, as ``.edges``: the change of the logit when that edge
+        alone is dropped, as :meth:`intervene` has it. One by one: more than ``most_edges``, each way counted, are refused.
         """
         keys = [by] if isinstance(by, str) else list(by)
-        wanted = [units] if isinstance(units, (str, int, np.integer)) else list(units)
-        text = _harmonia.explain_local(
-            self._fitted(),
-            [str(unit) for unit in wanted],
-            keys,
-            top=0 if top is None else top,
-            class_=_words.word(class_),
-            versus=_words.word(versus),
-            centre=centre,
-            data=self._data(X, graph, batch),
+        wanted = [str(unit) for unit in ([units] if isinstance(units, (str, int, np.integer)) else list(units))]
+        model, data = self._fitted(), self._data(X, graph, batch)
+        score = {"class_": _words.word(class_), "versus": _words.word(versus)}
+        found = json.loads(
+            _harmonia.explain_local(model, wanted, keys, top=0 if top is None else top, centre=centre, data=data, **score)
         )
-        return Explanations([Explanation(one, keys) for one in json.loads(text)])
+        if not edges:
+            return Explanations([Explanation(one, keys) for one in found])
+        seen = json.loads(_harmonia.explain_edges(model, wanted, most_edges, data=data, **score))
+        return Explanations([Explanation(one, keys, of, seen["both_ways"]) for one, of in zip(found, seen["edges"])])
 
     def explain_global(
         self, part: Optional[str] = None, *, top: Optional[int] = None, X: Any = None, graph: Any = None, batch: Any = None

@@ -16,9 +16,14 @@ from . import _html, _plots
 class Explanation:
     """One prediction as the sum it is: ``intercept + terms + rest = logit``, up to ``residual``."""
 
-    def __init__(self, data: dict[str, Any], by: Sequence[str]) -> None:
+    def __init__(
+        self, data: dict[str, Any], by: Sequence[str], edges: Optional[list[tuple[int, int, float]]] = None, both_ways: bool = False
+    ) -> None:
         self.data = data
         self.by = tuple(by)
+        self._edges = edges
+        #: Whether an edge was dropped both ways, as in an undirected graph.
+        self.both_ways = both_ways
 
     @property
     def target(self) -> int:
@@ -50,6 +55,18 @@ class Explanation:
         """The listed terms."""
         return list(self.data["contributions"])
 
+    @property
+    def has_edges(self) -> bool:
+        """Whether effects of edges were asked for."""
+        return self._edges is not None
+
+    @property
+    def edges(self) -> list[tuple[int, int, float]]:
+        """(reader, read from, change of the logit without the edge), of ``explain_local(..., edges=True)``."""
+        if self._edges is None:
+            raise ValueError("effects of edges were not asked for: explain_local(..., edges=True)")
+        return [(a, b, change) for a, b, change in self._edges]
+
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame``: a row for each term, with ``adds``."""
         return _frame([_row(self.data, term) for term in self.data["contributions"]])
@@ -61,7 +78,8 @@ class Explanation:
     def to_pyg(self, x: Any, edge_index: Any) -> Any:
         """A ``torch_geometric.explain.Explanation``: ``node_mask`` (nodes x features, absolute values) and ``signed_node_mask``.
 
-        Terms must be by node: ``explain_local(nodes, by=("node", "feature"), top=None)``.
+        Terms must be by node: ``explain_local(nodes, by=("node", "feature"), top=None)``. With ``edges=True`` there, also ``edge_mask``
+        and ``signed_edge_mask``: the change of the logit when an edge is dropped.
         """
         from . import pyg
 

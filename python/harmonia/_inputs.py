@@ -1,7 +1,8 @@
 """What users have, as the arrays the engine takes.
 
-Everything is recognised by its shape and methods; none of pandas, polars, scipy, networkx and torch is imported. Arrays are passed on as
-they are where layouts agree (float32, C order), and the engine copies them once, so that what is changed later does not change a model.
+Everything is recognised by its shape and methods; none of pandas, polars, scipy, networkx and torch is imported. X is passed on as it is
+where layouts agree (float32, C order), and the engine reads it where it is; everything else is brought into that form, and the engine
+reads the array that was made for it.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _floats(array: NDArray[Any]) -> NDArray[np.float32]:
     """float32 in rows; what does not fit is an error, not an infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         floats = np.ascontiguousarray(array, dtype=np.float32)
-    if np.isinf(floats).any():
+    # Without an array of the size of X beside it. The largest number that is no NaN is an infinity where there is one.
+    if max(np.fmax.reduce(floats, axis=None), -np.fmin.reduce(floats, axis=None)) == np.inf:
         at = tuple(int(i) for i in np.argwhere(np.isinf(floats))[0])
         raise ValueError(f"X has an infinity, or a value too large for float32, in row {at[0]}, column {at[1]} (Input X contains infinity)")
     return floats
@@ -319,7 +321,7 @@ def dataset_of(
 ) -> tuple["_harmonia.Data", Table]:
     """The engine's dataset of X and a graph, and X as it was read, for a model with these columns (none: plain numbers without gaps)."""
     columns = table(x, schema)
-    if schema is None and columns.dense is not None and np.isnan(columns.dense).any():
+    if schema is None and columns.dense is not None and np.isnan(columns.dense.max()):
         row, column = (int(i) for i in np.argwhere(np.isnan(columns.dense))[0])
         raise ValueError(f"column {column} is missing in row {row} (NaN), and no value was missing when the model was fitted: fill it in")
     edges = links(graph, columns.rows)

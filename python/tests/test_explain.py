@@ -67,6 +67,25 @@ def test_an_intervention_is_the_prediction_of_the_changed_data(fitted):
         model.intervene(node=17, drop_edge=(17, 40))
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_effects_of_edges_are_those_of_dropping_them(fitted, directed):
+    model, x, _, edges = fitted
+    graph = edges[:, :70] if directed else edges
+    found = model.explain_local([17, 3], edges=True, class_=1, X=x, graph=graph)
+    for one in found:
+        assert one.both_ways != directed and len(one.edges) > 0
+        for a, b, change in one.edges:
+            what_if = model.intervene(one.target, drop_edge=(a, b), class_=1, X=x, graph=graph)
+            assert change == pytest.approx(what_if.change, abs=1e-9)
+    # Walks of two steps: from 17 to 16 and 18, and from there on.
+    listed = {tuple(sorted(edge[:2])) for edge in found[0].edges}
+    assert listed == ({(17, 18), (18, 19)} if directed else {(15, 16), (16, 17), (17, 18), (18, 19)})
+    with pytest.raises(ValueError, match="the prediction sees 6 edges, each way counted.*expected at most 5"):
+        model.explain_local([17], edges=True, most_edges=5)
+    with pytest.raises(ValueError, match="edges=True"):
+        _ = model.explain_local([17])[0].edges
+
+
 def test_importances_and_the_diagnosis(fitted):
     model, *_ = fitted
     overall = model.explain_global()

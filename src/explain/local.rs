@@ -136,14 +136,8 @@ impl<'a> Case<'a> {
                 dataset.features.cols
             )));
         }
-        if let (Some(structure), false) = (&dataset.structure, edit.dropped.is_empty())
-            && structure.reads_edges()
-        {
-            return Err(Error::Config(format!(
-                "the model reads structural features ({}), which would not follow when an edge is taken out; edges can be \
-                 taken out of models without data.structure",
-                structure.words()
-            )));
+        if !edit.dropped.is_empty() {
+            check_edges(dataset)?;
         }
         let start = start(dataset, target)?;
         let sources = factors.structure().sources_in(dataset, &edit.dropped);
@@ -360,8 +354,23 @@ impl NodeTerms<'_> {
     }
 }
 
+/// Whether edges can be taken out.
+///
+/// # Errors
+/// The model reads features that edges are part of.
+pub(super) fn check_edges(dataset: &Dataset) -> Result<()> {
+    match &dataset.structure {
+        Some(structure) if structure.reads_edges() => Err(Error::Config(format!(
+            "the model reads structural features ({}), which would not follow when an edge is taken out; edges can be \
+             taken out of models without data.structure",
+            structure.words()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Nodes a prediction starts from.
-fn start(dataset: &Dataset, target: Target) -> Result<Range<u32>> {
+pub(super) fn start(dataset: &Dataset, target: Target) -> Result<Range<u32>> {
     match (target, dataset.level) {
         (Target::Node(node), Level::Node) if node < dataset.graph.nodes() => Ok(node as u32..node as u32 + 1),
         (Target::Graph(graph), Level::Graph) if graph < dataset.graphs() => {

@@ -4,9 +4,10 @@
 //! [`Shells`], [`Filter`]). One
 //! prediction is a [`Case`]: the [`Ball`] of nodes it can see, and its sum by feature, source node and walk length.
 //! [`Importance`] is what features add over many units, a [`Shape`] is the curve of a response and a [`FeatureShape`] that of a column of
-//! a table, [`explain_nodes`] explains many predictions at once, [`experts`] and [`stability`] look at routing and at other seeds.
+//! a table, [`explain_nodes`] explains many predictions at once, [`edge_effects`] takes every edge out by itself, [`experts`] and [`stability`] look at routing and at other seeds.
 
 pub mod centre;
+mod edges;
 pub mod experts;
 mod factors;
 mod features;
@@ -28,6 +29,7 @@ mod structure;
 mod top;
 mod walks;
 
+pub use edges::{EdgeEffect, edge_effects};
 pub use factors::Factors;
 pub use features::{FeatureShape, ValueEffect};
 pub use filter::Filter;

@@ -47,6 +47,11 @@ impl Structure for Shells {
         self.weights[t]
     }
 
+    /// What lies beyond has no term.
+    fn rim_reads(&self) -> bool {
+        false
+    }
+
     fn sources<'g>(&'g self, graph: &'g Graph, dropped: &[(u32, u32)]) -> Box<dyn Sources + 'g> {
         Box::new(Reached { steps: Steps::new(graph, self.walk).without(dropped.iter().copied()), terms: self.terms() })
     }

@@ -51,6 +51,11 @@ pub trait Structure: Any + Debug + Send + Sync {
         }
     }
 
+    /// Whether the edges of the nodes farthest away count. Overridden where they are not looked at.
+    fn rim_reads(&self) -> bool {
+        true
+    }
+
     /// The structure on all graphs of a dataset. Overridden where nodes that no edge joins count for each other.
     fn sources_in<'g>(&'g self, dataset: &'g Dataset, dropped: &[(u32, u32)]) -> Box<dyn Sources + 'g> {
         self.sources(&dataset.graph, dropped)

@@ -77,6 +77,11 @@ impl Structure for Walks {
         Box::new(Walked { steps, hops: self.hops })
     }
 
+    /// A walk that is there has no step left.
+    fn rim_reads(&self) -> bool {
+        false
+    }
+
     /// All graphs are walked at once.
     fn graph_weights(&self, dataset: &Dataset) -> Vec<f64> {
         NodeWeights::new(&Transition::new(&dataset.graph, self.walk), self.hops).values().to_vec()

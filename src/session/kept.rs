@@ -82,20 +82,26 @@ impl Kept {
         }
     }
 
-    /// Writes a run directory that is complete, but for the state to go on from.
+    /// Writes a run directory that is complete, but for the state to go on from. `unchanged`: whether the data are still those of
+    /// training; of others nothing is measured.
     ///
     /// # Errors
     /// The directory exists and is not empty, or the disk is full or not writable.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, path: &Path, unchanged: bool) -> Result<()> {
         let saved = self.saved();
         RunDirectory::create(path, &saved.config)?;
         let mut directory = RunDirectory::open(path)?;
-        directory.bind(&Fingerprint::of(&self.whole))?;
+        if unchanged {
+            directory.bind(&Fingerprint::of(&self.whole))?;
+        }
         self.history.iter().try_for_each(|record| directory.log(record))?;
         directory.copy_metrics(&saved.config.run.metrics)?;
         directory.save_model(&saved.model, &saved.metadata)?;
         match &self.run.summary {
-            Some(summary) => write_results(&directory, &saved, &self.centres, &self.run.dataset, summary),
+            Some(summary) => {
+                let dataset = unchanged.then_some(&self.run.dataset);
+                write_results(&directory, &saved, &self.centres, dataset, summary)
+            }
             None => Err(Error::Internal("a run kept in memory has no summary".into())),
         }
     }

@@ -130,7 +130,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             let centres = centre::mean_responses(&factors, &run.dataset.features);
             let saved =
                 SavedModel { config: self.config.clone(), metadata: metadata.clone(), model: model.clone(), factors };
-            write_results(directory, &saved, &centres, &run.dataset, &summary)?;
+            write_results(directory, &saved, &centres, Some(&run.dataset), &summary)?;
         }
         observer.lock().unwrap_or_else(PoisonError::into_inner).end(&summary);
         let config = own_config(self.config, run.name);
@@ -304,19 +304,22 @@ impl<D: Device<Real = f32>> Session<'_, D> {
 }
 
 /// What is written once, at the end: means of responses, what else is measured on the data, the page, and last the summary.
-/// `dataset` has its features as the model sees them.
+/// `dataset` has its features as the model sees them; without one nothing is measured.
 pub(super) fn write_results(
     directory: &RunDirectory,
     saved: &SavedModel,
     centres: &[f64],
-    dataset: &Dataset,
+    dataset: Option<&Dataset>,
     summary: &RunSummary,
 ) -> Result<()> {
     let SavedModel { config, metadata, model, factors } = saved;
     write_centres(directory.path(), centres)?;
     // Seconds at most: nobody has to wait for it, or to stop it.
-    let measured = Measured::at_the_end(model, factors, dataset, centres, &Watch::silent())?;
-    write_measured(directory.path(), &measured)?;
+    let measure = |dataset| Measured::at_the_end(model, factors, dataset, centres, &Watch::silent());
+    let measured = dataset.map(measure).transpose()?;
+    if let Some(measured) = &measured {
+        write_measured(directory.path(), measured)?;
+    }
     let mut data = report::of_run(&report::Trained {
         config,
         summary,
@@ -324,7 +327,7 @@ pub(super) fn write_results(
         members: &[report::Member {
             metadata,
             model: Compared { factors, scaling: model.scaling.as_ref(), centres },
-            measured: Some(&measured),
+            measured: measured.as_ref(),
         }],
     })?;
     data.more = Some(format!("harmonia report {}", directory.path().display()));

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod differences;
+pub mod edges;
 pub mod emulator;
 pub mod forward;
 pub mod host_library;

@@ -1,5 +1,6 @@
 //! Models of any response on any structure: a response without knots and a structure without walks are explained exactly.
 
+use super::common::edges::assert_what_ifs;
 use super::common::oracle::walk_powers;
 use super::common::problems::Recipe;
 use super::{F64, all_keys, drawn, large, recipes, target};
@@ -186,6 +187,7 @@ fn holds(factors: &Factors, dataset: &Dataset, reach: &[Vec<Vec<f64>>], context:
             }
         }
     }
+    assert_what_ifs(factors, dataset, 0, context);
     let units = &dataset.split.train;
     let found = Importance::of_any(factors, dataset, units, &means, &Watch::silent()).unwrap();
     let score = Score { output: 0, versus: None, sign: 1.0 };

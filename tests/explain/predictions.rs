@@ -1,5 +1,6 @@
 //! One prediction: its terms, its what-ifs, and that neither threads nor how features are held change a bit of it.
 
+use super::common::edges::assert_what_ifs;
 use super::common::problems::{Recipe, Task};
 use super::{COMPLETENESS, F64, all_keys, dense_terms, drawn, large, recipes, target};
 use harmonia::dataset::{Dataset, Features, Level, Schema, TableColumn};
@@ -213,6 +214,19 @@ fn same_logits(
         assert!((found - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{found} {brute} {recipe:?}");
         assert!((by_engine[output] - brute).abs() <= COMPLETENESS * brute.abs().max(1.0), "{recipe:?}");
     }
+}
+
+#[test]
+fn effects_of_edges_are_what_ifs_of_every_edge() {
+    let mut listed = 0;
+    for recipe in recipes() {
+        let (problem, model) = drawn(recipe);
+        let factors = Factors::of(&model).unwrap();
+        for unit in [0, problem.dataset.units() - 1] {
+            listed += assert_what_ifs(&factors, &problem.dataset, unit, &format!("{:?}", problem.recipe));
+        }
+    }
+    assert!(listed > 1000, "{listed}");
 }
 
 /// More nodes than are looked at together, and more than one task takes: sums over them, taken plainly.

@@ -4,6 +4,7 @@
 //! laid out as the command line lays them, so that the same table gives the same bits.
 
 use crate::errors::{OrRaise, to_python};
+use crate::lent::{Lent, lend};
 use crate::work;
 use harmonia::config::Config;
 use harmonia::runs::load_dataset;
@@ -11,6 +12,7 @@ use harmonia_data::download::Access;
 use harmonia_data::formats::{self, ConversionOptions, Format};
 use harmonia_data::obtain::Context;
 use harmonia_data::{catalogue, is_here};
+use harmonia_graph::array::Array;
 use harmonia_graph::dataset::{
     ColumnKind, Dataset, Features, Labels, Level, Schema, SparseRows, TableColumn, UNLABELLED, UnitWeights, Values,
     median,
@@ -29,6 +31,8 @@ pub struct Data {
     pub whole: Dataset,
     /// What settings call it: name or store, and the directory of datasets.
     pub named: Option<(String, String)>,
+    /// The array that its features are.
+    pub lent: Option<Lent>,
 }
 
 /// Compressed rows of a square or other matrix: indptr, indices, data.
@@ -62,10 +66,17 @@ impl Data {
         parts: Option<Parts<'_>>,
         node_names: Option<Vec<String>>,
     ) -> PyResult<Data> {
+        let mut lent = None;
         let (features, schema) = match (x, sparse) {
             (Some(x), None) => {
-                let (values, cols) = (x.as_slice()?, x.as_array().ncols());
-                let rows = x.as_array().nrows();
+                let (rows, cols) = (x.as_array().nrows(), x.as_array().ncols());
+                let values = match lend(&x)? {
+                    Some((values, lender)) => {
+                        lent = Some(lender);
+                        values
+                    }
+                    None => x.as_slice()?.to_vec().into(),
+                };
                 work::hold(|| dense((rows, cols, values), names.as_deref(), columns, schema))?
             }
             (None, Some((starts, indices, data, width))) => {
@@ -124,7 +135,9 @@ impl Data {
             weights.check(dataset.units()).or_raise()?;
             dataset.weights = Some(weights);
         }
-        Ok(Data { whole: dataset, named: None })
+        // Columns of a table and sparse rows were laid out anew.
+        let lent = lent.filter(|_| dataset.schema.is_none() && matches!(dataset.features.values(), Values::Dense(_)));
+        Ok(Data { whole: dataset, named: None, lent })
     }
 
     /// A known dataset, or the store at a path; fetched only where `download` says so.
@@ -159,7 +172,7 @@ impl Data {
             };
             load_dataset(&data, &context)
         })?;
-        Ok(Data { whole, named })
+        Ok(Data { whole, named, lent: None })
     }
 
     #[getter]
@@ -210,6 +223,14 @@ impl Data {
             Labels::Classes { .. } => "classes",
             Labels::Multi { .. } => "labels",
             Labels::Values { .. } => "numbers",
+        }
+    }
+
+    /// Address of the first value of X where it is dense: that of the array it was made of, where nothing was copied.
+    fn x_address(&self) -> Option<usize> {
+        match self.whole.features.values() {
+            Values::Dense(values) => Some(values.as_ptr() as usize),
+            Values::Half(_) | Values::Sparse(_) => None,
         }
     }
 
@@ -328,7 +349,7 @@ fn unit_ids(units: &PyReadonlyArray1<'_, i64>) -> PyResult<Vec<u32>> {
 
 /// X of a dense array, and what its columns are where they are more than numbers.
 fn dense(
-    (rows, cols, values): (usize, usize, &[f32]),
+    (rows, cols, values): (usize, usize, Array<f32>),
     names: Option<&[String]>,
     columns: Option<&str>,
     schema: Option<&str>,
@@ -338,7 +359,7 @@ fn dense(
     };
     if let Some(text) = schema {
         let schema = read(text)?;
-        return Ok((laid_out(&schema, rows, values)?.compact(), Some(schema)));
+        return Ok((laid_out(&schema, rows, &values)?.compact(), Some(schema)));
     }
     let numbers = || {
         let names =
@@ -354,7 +375,7 @@ fn dense(
         .chunks_exact(cols.max(1))
         .for_each(|row| gaps.iter_mut().zip(row).for_each(|(gap, value)| *gap |= value.is_nan()));
     if schema.is_plain() && !gaps.contains(&true) {
-        return Ok((Features::new(rows, cols, values.to_vec())?.compact(), None));
+        return Ok((Features::held(rows, cols, Values::Dense(values))?.compact(), None));
     }
     for (k, (column, gap)) in schema.columns.iter_mut().zip(&gaps).enumerate() {
         column.gaps = *gap;
@@ -363,7 +384,7 @@ fn dense(
         }
     }
     schema.check(schema.features())?;
-    Ok((laid_out(&schema, rows, values)?.compact(), Some(schema)))
+    Ok((laid_out(&schema, rows, &values)?.compact(), Some(schema)))
 }
 
 /// Columns of X of the columns of a table: numbers as they are, categories by the place of their value (-1: another one), NaN where

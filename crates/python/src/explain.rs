@@ -9,7 +9,7 @@ use harmonia::answers::{
 };
 use harmonia::diagnose::{self as diagnosis, Options};
 use harmonia::explain::stability::Compared;
-use harmonia::explain::{By, Edit, FeatureShape, Target};
+use harmonia::explain::{By, Edit, FeatureShape, Target, edge_effects};
 use harmonia::runs::{Names, TrainedRun};
 use harmonia_graph::dataset::Level;
 use harmonia_graph::error::{Error, Result};
@@ -66,6 +66,33 @@ pub fn explain_local(
     })
 }
 
+/// Of each unit the edges its prediction can depend on, `[reader, source, change]` by the numbers of the source; of an undirected graph
+/// each once, taken out both ways.
+#[pyfunction]
+#[pyo3(signature = (model, units, most, *, class_ = None, versus = None, data = None))]
+pub fn explain_edges(
+    model: &Model,
+    py: Python<'_>,
+    units: Vec<String>,
+    most: usize,
+    class_: Option<&str>,
+    versus: Option<&str>,
+    data: Option<&Data>,
+) -> PyResult<String> {
+    model.answer(py, data, |held, watch| {
+        let run = held.run();
+        let names = Names::of(run);
+        let score = |logits: &[f64]| names.score(class_, versus, logits);
+        let id = |node: u32| run.dataset.original_id(node as usize);
+        let of = |target: Target| {
+            let (_, edges) = edge_effects(&run.factors, &run.dataset, target, &score, most, watch.stop())?;
+            Ok(edges.iter().map(|edge| json!([id(edge.reader), id(edge.source), edge.change])).collect::<Vec<_>>())
+        };
+        let all: Vec<_> = targets(run, &names, &units)?.into_iter().map(of).collect::<Result<_>>()?;
+        Ok(json!({ "both_ways": run.dataset.graph.is_symmetric(), "edges": all }))
+    })
+}
+
 /// What `explain --global --json` prints; `part`: train, valid, test or all; `top` 0: all features.
 #[pyfunction]
 #[pyo3(signature = (model, part, *, top = 0, data = None))]
@@ -95,7 +122,7 @@ pub fn explain_global(model: &Model, py: Python<'_>, part: &str, top: usize, dat
 #[pyfunction]
 #[pyo3(signature = (model, features, *, data = None))]
 pub fn shapes(model: &Model, py: Python<'_>, features: Vec<String>, data: Option<&Data>) -> PyResult<String> {
-    model.text(py, |_| {
+    model.text(py, data, |_| {
         let held = model.on(data);
         let held = if data.is_some() { Some(held?) } else { held.ok() };
         let saved = model.saved();
@@ -202,10 +229,16 @@ impl Model {
         data: Option<&Data>,
         work: impl FnOnce(&Held, &Watch<'_>) -> Result<Value> + Send,
     ) -> PyResult<String> {
-        self.text(py, |watch| work(&*self.on(data)?, watch))
+        self.text(py, data, |watch| work(&*self.on(data)?, watch))
     }
 
-    fn text(&self, py: Python<'_>, work: impl FnOnce(&Watch<'_>) -> Result<Value> + Send) -> PyResult<String> {
+    fn text(
+        &self,
+        py: Python<'_>,
+        data: Option<&Data>,
+        work: impl FnOnce(&Watch<'_>) -> Result<Value> + Send,
+    ) -> PyResult<String> {
+        let _still = self.still(py, data)?;
         work::run(py, self.saved().config.run.threads, None, |stop, _| {
             Ok(work(&Watch::new(&|_| (), stop.clone()))?.to_string())
         })

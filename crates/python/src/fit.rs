@@ -2,6 +2,7 @@
 
 use crate::data::Data;
 use crate::errors::OrRaise;
+use crate::lent::{Still, fingerprint};
 use crate::model::Model;
 use crate::work::{self, Teller};
 use harmonia::config::Config;
@@ -14,6 +15,7 @@ use harmonia::train::{EpochRecord, Prepared, RunName, structured};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::Result;
 use harmonia_graph::stop::Stop;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// What the user says about settings.
@@ -62,13 +64,19 @@ pub fn fit(
     let said = Said { preset, recipe, set: &set };
     let (config, reasons) = work::hold(|| said.config(data))?;
     let threads = config.run.threads;
-    let kept = work::run(py, threads, listener, |stop, teller| {
+    let _still = Still::hold(py, [data.lent.as_ref()])?;
+    let (kept, fingerprint) = work::run(py, threads, listener, |stop, teller| {
         if !reasons.is_empty() {
             teller.tell("note", format!("preset own: {}", reasons.join("; ")));
         }
-        train(&data.whole, config, stop, &mut Listener { teller, epochs })
+        let fingerprint = data.lent.as_ref().map(|_| fingerprint(&data.whole.features));
+        Ok((train(&data.whole, config, stop, &mut Listener { teller, epochs })?, fingerprint))
     })?;
-    Ok(Model::trained(kept))
+    let model = Model::trained(kept, data.lent.as_ref().map(|lent| lent.another(py)), fingerprint);
+    match work::hold(|| Ok(model.is_unchanged()))? {
+        true => Ok(model),
+        false => Err(PyRuntimeError::new_err("X was changed while the model was fitted: fit a copy of it, X.copy()")),
+    }
 }
 
 /// The settings a fit would have, as TOML.

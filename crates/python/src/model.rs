@@ -2,6 +2,7 @@
 
 use crate::data::Data;
 use crate::errors::{OrRaise, to_python};
+use crate::lent::{Lent, Still, fingerprint};
 use crate::work;
 use harmonia::explain::{Importance, centre};
 use harmonia::report;
@@ -34,25 +35,28 @@ pub struct Model {
     /// Mean response of each column.
     centres: Vec<f64>,
     origin: Origin,
+    /// What an array of the user was when the model was fitted.
+    fingerprint: Option<u64>,
 }
 
 /// Where it comes from.
 enum Origin {
-    /// Trained here.
-    Kept(Arc<Kept>),
+    /// Trained here, on an array of the user or on data of the engine's own.
+    Kept(Arc<Kept>, Option<Lent>),
     /// Read: the files of its directory by name, and where that is, if it is still there.
     Read { files: Vec<(String, Vec<u8>)>, path: PathBuf },
 }
 
 impl Model {
-    /// What training left in memory.
-    pub fn trained(kept: Kept) -> Model {
+    /// What training left in memory; the array it was trained on and what that was, where it is the user's.
+    pub fn trained(kept: Kept, lent: Option<Lent>, fingerprint: Option<u64>) -> Model {
         Model {
             saved: kept.saved(),
             summary: kept.run.summary.clone(),
             history: kept.history.clone(),
             centres: kept.centres.clone(),
-            origin: Origin::Kept(Arc::new(kept)),
+            origin: Origin::Kept(Arc::new(kept), lent),
+            fingerprint,
         }
     }
 
@@ -73,14 +77,41 @@ impl Model {
             centres: read.centres,
             saved: read.saved,
             origin: Origin::Read { files: held, path: path.to_path_buf() },
+            fingerprint: None,
         })
+    }
+
+    /// Whether the data of training are what they were.
+    pub fn is_unchanged(&self) -> bool {
+        match (&self.origin, self.fingerprint) {
+            (Origin::Kept(kept, _), Some(known)) => fingerprint(&kept.whole().features) == known,
+            _ => true,
+        }
+    }
+
+    /// What training left in memory, where its data are what they were.
+    fn trained_on<'k>(&self, kept: &'k Arc<Kept>) -> Result<&'k Arc<Kept>> {
+        match self.is_unchanged() {
+            true => Ok(kept),
+            false => Err(Error::Data(
+                "X was changed after the fit, and the model reads the array itself, not a copy: give the data, as in X=X, graph=graph, \
+                 or fit a copy, X.copy()"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Holds still what a look at the model and these data reads.
+    pub fn still(&self, py: Python<'_>, data: Option<&Data>) -> PyResult<Still> {
+        let own = if let Origin::Kept(_, lent) = &self.origin { lent.as_ref() } else { None };
+        Still::hold(py, [own, data.and_then(|data| data.lent.as_ref())])
     }
 
     /// The model with data: those given, or those of training.
     pub fn on(&self, data: Option<&Data>) -> Result<Arc<Held>> {
         let hold = |run: TrainedRun, centres: Vec<f64>| Arc::new(Held::Other(Box::new(run), centres));
         match (data, &self.origin) {
-            (None, Origin::Kept(kept)) => Ok(Arc::new(Held::Kept(Arc::clone(kept)))),
+            (None, Origin::Kept(kept, _)) => Ok(Arc::new(Held::Kept(Arc::clone(self.trained_on(kept)?)))),
             (None, Origin::Read { path, .. }) => {
                 if !path.join("config.toml").is_file() {
                     return Err(Error::Data(
@@ -126,7 +157,7 @@ impl Model {
     /// Writes the run directory.
     fn write(&self, path: &Path) -> Result<()> {
         match &self.origin {
-            Origin::Kept(kept) => kept.write(path),
+            Origin::Kept(kept, _) => kept.write(path, self.is_unchanged()),
             Origin::Read { files: held, .. } => {
                 files::check_directory(path)?;
                 std::fs::create_dir_all(path).map_err(Error::io("create directory", path))?;
@@ -210,10 +241,11 @@ impl Model {
         if let Origin::Read { files, .. } = &self.origin {
             return Ok(files.clone());
         }
+        let _still = self.still(py, None)?;
         work::run(py, 0, None, |_, _| {
             self.with_directory(|path| match Model::read(path)?.origin {
                 Origin::Read { files, .. } => Ok(files),
-                Origin::Kept(_) => Ok(Vec::new()),
+                Origin::Kept(..) => Ok(Vec::new()),
             })
         })
     }
@@ -221,10 +253,14 @@ impl Model {
     /// Writes a run directory. `data`: with the data of training as a store in it, so that the command line finds them.
     #[pyo3(signature = (path, data = false))]
     fn save(&self, py: Python<'_>, path: PathBuf, data: bool) -> PyResult<()> {
+        let _still = self.still(py, None)?;
         work::run(py, 0, None, |stop, _| {
+            if let (Origin::Kept(kept, _), true) = (&self.origin, data) {
+                self.trained_on(kept)?;
+            }
             self.write(&path)?;
             match (&self.origin, data) {
-                (Origin::Kept(kept), true) => write_data(kept, &path, stop),
+                (Origin::Kept(kept, _), true) => write_data(kept, &path, stop),
                 (Origin::Read { .. }, true) => {
                     Err(Error::Data("a model that was read has its data where it says: save it without data".into()))
                 }
@@ -237,9 +273,13 @@ impl Model {
     #[pyo3(signature = (data = None))]
     fn logits<'py>(&self, py: Python<'py>, data: Option<&Data>) -> PyResult<Bound<'py, PyAny>> {
         let outputs = self.saved.model.layout.architecture.outputs;
+        let _still = self.still(py, data)?;
         let logits = work::run(py, self.saved.config.run.threads, None, |_, _| match (data, &self.origin) {
             (Some(data), _) => in_order(&data.whole, self.saved.model.logits(&data.whole)?, outputs),
-            (None, Origin::Kept(kept)) => in_order(kept.whole(), self.saved.model.logits(kept.whole())?, outputs),
+            (None, Origin::Kept(kept, _)) => {
+                let whole = self.trained_on(kept)?.whole();
+                in_order(whole, self.saved.model.logits(whole)?, outputs)
+            }
             (None, Origin::Read { .. }) => {
                 let held = self.on(None)?;
                 // Features are as the model sees them already.
@@ -364,9 +404,12 @@ impl Model {
         diagnose: bool,
         data: Option<&Data>,
     ) -> PyResult<()> {
+        let _still = self.still(py, data)?;
         work::run(py, 0, None, |stop, _| {
             let watch = Watch::new(&|_| (), stop.clone());
-            let held = self.on(data).map(Some).or_else(|error| if data.is_some() { Err(error) } else { Ok(None) })?;
+            // Of a model that was read, data that are not here are left out of the page.
+            let needed = data.is_some() || matches!(self.origin, Origin::Kept(..));
+            let held = self.on(data).map(Some).or_else(|error| if needed { Err(error) } else { Ok(None) })?;
             let page = self.with_directory(|directory| {
                 let mut read = ReadModel::open(directory)?;
                 if let (Some(held), Some(_)) = (&held, data) {

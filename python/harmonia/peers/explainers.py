@@ -120,7 +120,8 @@ def without(edges: Any, i: int, j: int) -> Any:
 def itself(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     """What the network's own logit does: nodes replaced by the mean, edges taken out."""
     nodes, mean = ask["nodes"], torch.tensor(ask["mean"], dtype=torch.float32)
-    of_nodes, of_edges = [], [[] for _ in ask["targets"]]
+    of_nodes: list[Any] = []
+    of_edges: list[Any] = [[] for _ in ask["targets"]]
     diagonal = torch.arange(nodes)
     for instance in range(*ask["instances"]):
         own = x[instance]
@@ -153,7 +154,8 @@ def probes(model: Any, x: Any, edges: Any, ask: Any) -> list[Any]:
 def gnn_explainer(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     """A mask per feature, one per edge, one per node: three explanations of every target."""
     features = torch.zeros(x.shape[2])
-    of_nodes, of_edges = [], [[] for _ in ask["targets"]]
+    of_nodes: list[Any] = []
+    of_edges: list[Any] = [[] for _ in ask["targets"]]
     for instance in range(*ask["instances"]):
         own, row = x[instance], []
         for at, target in enumerate(ask["targets"]):
@@ -180,7 +182,7 @@ def pg_explainer(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     for round_ in range(ROUNDS):
         for instance, target in targets:
             algorithm.train(round_, asked.model, x[instance], edges, target=label[instance, target], index=target)
-    of_edges = [[] for _ in ask["targets"]]
+    of_edges: list[Any] = [[] for _ in ask["targets"]]
     for instance, target in targets:
         mask = asked(x[instance], edges, index=target, target=label[instance, target]).edge_mask
         at = ask["targets"].index(target)
