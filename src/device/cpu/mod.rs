@@ -6,6 +6,7 @@
 mod adam;
 mod bends;
 pub(crate) mod chunks;
+mod cosine;
 mod element;
 mod expert;
 mod filter;
