@@ -82,7 +82,9 @@ fn cora() {
 
 #[test]
 fn mutag() {
-    let Some(scratch) = real("mutag", "MUTAG", "data.structure=degree,log-degree,bias,label-by-degree", &[]) else { return };
+    let Some(scratch) = real("mutag", "MUTAG", "data.structure=degree,log-degree,bias,label-by-degree", &[]) else {
+        return;
+    };
     agree(&scratch, &ALL, ["store", "data/MUTAG/store"]);
 }
 
@@ -169,12 +171,27 @@ fn a_regression() {
 #[test]
 fn other_kinds_of_models_are_exported_to_python_and_json_and_refused_elsewhere() {
     let label = |sold: f64| ["little", "some", "much"][((sold * 1.7) as usize).min(2)].to_string();
-    for (kind, walk) in [("gp-nam", "lazy=false"), ("gnan", "lazy=false"), ("g-namrff", "lazy=true"), ("dnn-rrwp", "lazy=true")] {
+    for (kind, walk) in
+        [("gp-nam", "lazy=false"), ("gnan", "lazy=false"), ("g-namrff", "lazy=true"), ("dnn-rrwp", "lazy=true")]
+    {
         let walk = format!("walk.{walk}");
-        let settings = ["--model", kind, "--set", "train.learning_rate=0.02", "--set", "data.normalise=standardise", "--set", &walk];
+        let settings = [
+            "--model",
+            kind,
+            "--set",
+            "train.learning_rate=0.02",
+            "--set",
+            "data.normalise=standardise",
+            "--set",
+            &walk,
+        ];
         let scratch = own(&label, &[], &settings);
         for format in ["sql", "onnx"] {
-            scratch.refused("harmonia", &["export", "run", "--format", format, "--out", "f"], &[kind, "export python does"]);
+            scratch.refused(
+                "harmonia",
+                &["export", "run", "--format", format, "--out", "f"],
+                &[kind, "export python does"],
+            );
         }
         agree(&scratch, &ALL[..2], ["table", "new"]);
     }

@@ -365,9 +365,8 @@ fn dropped_inputs_are_the_same_by_every_plan() {
                 let batch = batch_of(&run.dataset, Default::default(), &run.layout, plan, units, false);
                 run_batch::<f64>(&batch, &run.layout, plan, &parameters, None, Some(dropout))
             };
-            let [direct, knots] = [Monb::Direct, Monb::Knots].map(|monb| {
-                plans(kind).into_iter().filter(|plan| plan.monb == monb).map(of).collect::<Vec<_>>()
-            });
+            let [direct, knots] = [Monb::Direct, Monb::Knots]
+                .map(|monb| plans(kind).into_iter().filter(|plan| plan.monb == monb).map(of).collect::<Vec<_>>());
             assert!(!direct.is_empty() && !knots.is_empty());
             for (one, other) in direct.iter().zip(&knots) {
                 assert_close("logits", &other.logits, &one.logits, F64_TOLERANCE, &(kind.name(), data.level));

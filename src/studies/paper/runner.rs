@@ -123,7 +123,10 @@ fn wanted(study: &dyn Study, jobs: Vec<Job>, only: &[String], known: &HashMap<St
     if !jobs.iter().any(asked) {
         let example = jobs.first().map_or("", |job| job.key.as_str());
         let words = only.join("`, `");
-        return Err(Error::Config(format!("no job of {} has the words `{words}`; one is called `{example}`", study.name())));
+        return Err(Error::Config(format!(
+            "no job of {} has the words `{words}`; one is called `{example}`",
+            study.name()
+        )));
     }
     Ok(jobs.into_iter().filter(|job| asked(job) || known.contains_key(&job.key)).collect())
 }
