@@ -10,7 +10,7 @@ Invariant: before anything is timed both have computed the same loss (to TOLERAN
     plain     nbm and nam: the networks at every value of training nodes, last layers folded into what follows
 
 What does not fit into memory is computed in blocks, and anew in the backward pass (torch.utils.checkpoint). `--rows R` computes R of the n
-rows of `dense`, whose logits must be those of `distinct`, and counts their time n / R times: an estimate, where n x n takes too long.
+rows of `dense`, whose logits must be those of `distinct`, and counts their processor time n / R times: an estimate, where n x n takes too long.
 
     python3 scripts/peers/family_epoch.py --bin target/release --store STORE --preset cora --model gnan
 
@@ -231,7 +231,6 @@ def ours(arguments, folder):
 
 def theirs(arguments, start):
     """The loss of those parameters and the seconds of each epoch, by variant."""
-    torch.set_num_threads(arguments.threads)
     problem = Problem(arguments.store)
     features = len(problem.features) + (arguments.model == "gnan")
     kind = {"gnan": Gnan, "nbm": Nbm, "nam": Nam}[arguments.model]
@@ -258,21 +257,21 @@ def theirs(arguments, start):
 
 
 def estimated(arguments, start):
-    """Seconds of an epoch of `dense`, by those of a few rows beside those of all responses, which every row hears."""
+    """Processor seconds of an epoch of `dense`, by those of a few rows beside those of all responses, which every row hears."""
     problem = Problem(arguments.store)
     parameters = read_parameters(start, list(shapes("gnan", len(problem.features) + 1, problem.outputs)))
     with torch.no_grad():
         expected = Gnan(problem, parameters, "distinct").logits()[: arguments.rows]
-    model, wall = Gnan(problem, parameters, "dense", arguments.rows), []
+    model, spent = Gnan(problem, parameters, "dense", arguments.rows), []
     for part in (model.said, model.logits):
-        started = time.perf_counter()
+        started = time.process_time()
         found = part()
         found.square().sum().backward()
-        wall.append(time.perf_counter() - started)
+        spent.append(time.process_time() - started)
     apart = (found - expected).abs().max().item() / expected.abs().max().item()
     if apart > TOLERANCE:
         raise ValueError(f"dense: logits differ by {apart} from those of distinct")
-    return wall[0] + (wall[1] - wall[0]) * problem.features.shape[1] / arguments.rows
+    return spent[0] + (spent[1] - spent[0]) * problem.features.shape[1] / arguments.rows
 
 
 def train_loss(problem, logits):
@@ -298,6 +297,7 @@ def main(command_line):
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of ours")
     arguments = parser.parse_args(command_line)
     load = os.getloadavg()[0]
+    torch.set_num_threads(arguments.threads)
     try:
         with tempfile.TemporaryDirectory() as folder:
             loss, start, engine = ours(arguments, pathlib.Path(folder))
