@@ -51,7 +51,7 @@ fn agree(scratch: &Scratch, formats: &[&str], source: [&str; 2]) {
 const ALL: [&str; 4] = ["python", "json", "sql", "onnx"];
 
 /// Trains a real dataset a little, with everything that a scorer has to know of the graph.
-fn real(dataset: &str, folder: &str, structure: &str) -> Option<Scratch> {
+fn real(dataset: &str, folder: &str, structure: &str, more: &[&str]) -> Option<Scratch> {
     let scratch = Scratch::new();
     if !scratch.copy_data(folder) {
         return None;
@@ -69,27 +69,29 @@ fn real(dataset: &str, folder: &str, structure: &str) -> Option<Scratch> {
         "--out",
         "run",
     ];
-    scratch.train_ok(&[&train[..], &settings].concat());
+    scratch.train_ok(&[&train[..], &settings, more].concat());
     scratch.harmonia_ok(&["predict", "run", "--data-dir", "data", "--out", "predictions.csv"]);
     Some(scratch)
 }
 
 #[test]
 fn cora() {
-    let Some(scratch) = real("cora", "Cora", "data.structure=degree,log-degree,bias") else { return };
+    let Some(scratch) = real("cora", "Cora", "data.structure=degree,log-degree,bias", &[]) else { return };
     agree(&scratch, &ALL, ["store", "data/Cora/store"]);
 }
 
 #[test]
 fn mutag() {
-    let Some(scratch) = real("mutag", "MUTAG", "data.structure=degree,log-degree,bias,label-by-degree") else { return };
+    let Some(scratch) = real("mutag", "MUTAG", "data.structure=degree,log-degree,bias,label-by-degree", &[]) else {
+        return;
+    };
     agree(&scratch, &ALL, ["store", "data/MUTAG/store"]);
 }
 
 #[test]
 fn what_takes_a_program_is_exported_to_python_and_refused_elsewhere() {
     let structure = "data.structure=degree,returns,log-returns,triangles";
-    let Some(scratch) = real("mutag", "MUTAG", structure) else { return };
+    let Some(scratch) = real("mutag", "MUTAG", structure, &[]) else { return };
     for format in ["sql", "onnx"] {
         scratch.refused(
             "harmonia",
@@ -164,6 +166,43 @@ fn three_classes() {
 #[test]
 fn a_regression() {
     agree(&own(&|sold| format!("{sold:.3}"), &["--regression"], &[]), &ALL, ["table", "new"]);
+}
+
+#[test]
+fn other_kinds_of_models_are_exported_to_python_and_json_and_refused_elsewhere() {
+    let label = |sold: f64| ["little", "some", "much"][((sold * 1.7) as usize).min(2)].to_string();
+    for (kind, walk) in
+        [("gp-nam", "lazy=false"), ("gnan", "lazy=false"), ("g-namrff", "lazy=true"), ("dnn-rrwp", "lazy=true")]
+    {
+        let walk = format!("walk.{walk}");
+        let settings = [
+            "--model",
+            kind,
+            "--set",
+            "train.learning_rate=0.02",
+            "--set",
+            "data.normalise=standardise",
+            "--set",
+            &walk,
+        ];
+        let scratch = own(&label, &[], &settings);
+        for format in ["sql", "onnx"] {
+            scratch.refused(
+                "harmonia",
+                &["export", "run", "--format", format, "--out", "f"],
+                &[kind, "export python does"],
+            );
+        }
+        agree(&scratch, &ALL[..2], ["table", "new"]);
+    }
+}
+
+#[test]
+fn other_kinds_of_models_of_graphs_are_exported() {
+    for kind in ["gnan", "g-namrff", "dnn-rrwp"] {
+        let Some(scratch) = real("mutag", "MUTAG", "data.structure=degree,bias", &["--model", kind]) else { return };
+        agree(&scratch, &ALL[..2], ["store", "data/MUTAG/store"]);
+    }
 }
 
 /// Shops of which everything is known but no region, and edges that are listed both ways, with one from a shop to itself.

@@ -10,9 +10,9 @@ use common::differences::{Differentiated, Tally};
 use common::edges::assert_what_ifs;
 use common::{F64_TOLERANCE, assert_close, batch_of, run_batch};
 use harmonia::architecture::{Kind, Layout, Waves};
-use harmonia::config::{Config, Monb};
+use harmonia::config::{Config, DropoutPlace, Monb};
 use harmonia::dataset::{Dataset, Features, Labels, Level};
-use harmonia::device::Machine;
+use harmonia::device::{Dropout, Machine};
 use harmonia::explain::{By, Case, Edit, Factors, Importance, Score, Shape, Target, explain_nodes};
 use harmonia::graph::{Direction, Graph, Split};
 use harmonia::model::{FittedModel, initial_parameters};
@@ -352,6 +352,29 @@ fn gradients_are_central_differences() {
         }
     }
     tally.finish();
+}
+
+#[test]
+fn dropped_inputs_are_the_same_by_every_plan() {
+    // Of networks at the few values of a feature alone, what dropout makes of those is among the values.
+    let dropout = Dropout { place: DropoutPlace::Input, rate: 0.4, stream: Stream::new(9, Purpose::Dropout, 1) };
+    for kind in [Kind::Nam, Kind::Gnan] {
+        for data in problems(kind) {
+            let (run, parameters) = prepared(kind, &data);
+            let of = |plan: Plan| {
+                let units = &run.dataset.split.train;
+                let batch = batch_of(&run.dataset, Default::default(), &run.layout, plan, units, false);
+                run_batch::<f64>(&batch, &run.layout, plan, &parameters, None, Some(dropout))
+            };
+            let [direct, knots] = [Monb::Direct, Monb::Knots]
+                .map(|monb| plans(kind).into_iter().filter(|plan| plan.monb == monb).map(of).collect::<Vec<_>>());
+            assert!(!direct.is_empty() && !knots.is_empty());
+            for (one, other) in direct.iter().zip(&knots) {
+                assert_close("logits", &other.logits, &one.logits, F64_TOLERANCE, &(kind.name(), data.level));
+                assert_close("gradients", &other.gradient, &one.gradient, F64_TOLERANCE, &(kind.name(), data.level));
+            }
+        }
+    }
 }
 
 #[test]

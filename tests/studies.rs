@@ -195,3 +195,22 @@ fn a_study_goes_on_where_it_was_and_refuses_another_ones_directory() {
     scratch.refused("harmonia", &["study", "parameters", "--smallest", "--out", "s"], &["jobs.jsonl", "name", "--out"]);
     scratch.refused("harmonia", &["study", "horizon", "--quick", "--out", "s"], &["jobs.jsonl", "size", "--out"]);
 }
+
+#[test]
+fn a_study_is_done_in_parts() {
+    let scratch = Scratch::new();
+    let part = |words: &[&str]| {
+        let mut command = vec!["study", "horizon", "--smallest", "--out", "s", "--json"];
+        words.iter().for_each(|words| command.extend(["--only", words]));
+        serde_json::from_str::<Value>(&scratch.harmonia_ok(&command)).unwrap()
+    };
+    let count = |results: &Value| results["records"].as_array().unwrap().len();
+    let (ring, whole) = (part(&["ring", "12"]), smallest("horizon"));
+    let horizon = |results: &Value| value(results, "horizon", "ring", "H(0.1)");
+    assert_eq!((count(&ring), horizon(&ring)), (1, horizon(&whole)));
+    // What is finished stays in the tables, and the rest joins it.
+    assert_eq!(count(&part(&["complete"])), 2);
+    assert_eq!(part(&[])["tables"], whole["tables"]);
+    let unknown = ["study", "horizon", "--smallest", "--out", "s", "--only", "star"];
+    scratch.refused("harmonia", &unknown, &["no job of horizon", "star", "ring"]);
+}

@@ -105,6 +105,26 @@ def test_peers_train_on_the_same_split(layer, ring, tmp_path):
         peers.GraphNetwork("gin").fit(data)
 
 
+def test_a_counterfactual_turns_the_prediction_with_what_matters():
+    """Of a network that reads one column of the node itself, this is what has to change, as little as it takes, and nothing else."""
+    from harmonia.peers import explainers
+
+    network = explainers.Network(3)
+    for parameter in network.parameters():
+        torch.nn.init.zeros_(parameter)
+    with torch.no_grad():
+        network.direct.weight[0, 1] = 4.0
+    x = torch.tensor([[0.9, 0.5, 0.1], [0.2, -0.6, 0.3], [0.1, 0.2, 0.3]])[None]
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    ask = {"instances": [0, 1], "targets": [0, 1], "nodes": 3}
+    found = explainers.counterfactual(network, x, edges, ask)
+    # From 0.5 and from -0.6 to the other side of 0, with a step of Adam to spare.
+    moved = np.array(found["nodes"])[0] * 3
+    assert ((moved.diagonal() >= [0.5, 0.6]) & (moved.diagonal() < [0.72, 0.82])).all(), moved
+    assert (moved - np.pad(np.diag(moved.diagonal()), ((0, 0), (0, 1))) == 0).all(), moved
+    assert found["features"][0] == found["features"][2] == 0 and found["features"][1] > 0
+
+
 @pytest.mark.parametrize("study", ["recovery", "node-accuracy", "graph-accuracy"])
 def test_networks_and_explainers_are_rows_of_studies(study, tmp_path):
     """They enter the tables that ours are in."""
@@ -119,8 +139,10 @@ def test_networks_and_explainers_are_rows_of_studies(study, tmp_path):
     if study == "recovery":
         for model, table in [("GCN", "nodes"), ("GCN + GNNExplainer", "edges"), ("GCN + PGExplainer", "edges")]:
             assert abs(cell(table, model, "Spearman")) <= 1 and cell("features", model, "probe coverage") <= 1
-        # A mask has no sign.
+        # Neither a mask nor the size of a change has a sign.
         assert cell("nodes", "GCN + GNNExplainer", "signed NRMSE") is None and cell("nodes", "GCN", "signed NRMSE") > 0
+        assert cell("nodes", "GCN + UCExplainer", "signed NRMSE") is None and abs(cell("nodes", "GCN + UCExplainer", "Spearman")) <= 1
+        assert 0 <= cell("features", "GCN + UCExplainer", "NDCG@4") <= 1 and cell("edges", "GCN + UCExplainer", "Spearman") is None
     else:
         dataset = "synthetic" if study == "node-accuracy" else "mutag"
         assert all(0 <= cell("accuracy", model, dataset) <= 100 for model in ("GCN", "GAT", "GraphSAGE", "Graph Transformer"))

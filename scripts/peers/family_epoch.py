@@ -9,7 +9,8 @@ Invariant: before anything is timed both have computed the same loss (to TOLERAN
     distinct  gnan as kindly as it can be written densely: rho of every distinct distance, rows of training nodes alone
     plain     nbm and nam: the networks at every value of training nodes, last layers folded into what follows
 
-What does not fit into memory is computed in blocks, and anew in the backward pass (torch.utils.checkpoint).
+What does not fit into memory is computed in blocks, and anew in the backward pass (torch.utils.checkpoint). `--rows R` computes R of the n
+rows of `dense`, whose logits must be those of `distinct`, and counts their processor time n / R times: an estimate, where n x n takes too long.
 
     python3 scripts/peers/family_epoch.py --bin target/release --store STORE --preset cora --model gnan
 
@@ -37,7 +38,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 VARIANTS = {"gnan": ("dense", "distinct"), "nbm": ("plain",), "nam": ("plain",)}
 TOLERANCE = 1e-4  # both compute in f32 and sum up to 10^8 numbers
-BLOCK_FLOATS = 1 << 26  # of a hidden layer at a time
+BLOCK_FLOATS = 1 << 22  # of a hidden layer at a time: a block stays in the cache
 HIDDEN = {"gnan": [64, 64], "nbm": [256, 128, 128], "nam": [64, 64, 32]}
 BASES = 100
 
@@ -138,14 +139,14 @@ class Nam:
 
 
 class Gnan:
-    def __init__(self, problem, parameters, variant):
-        self.problem, self.variant = problem, variant
+    def __init__(self, problem, parameters, variant, few=None):
+        self.problem, self.variant, self.few = problem, variant, few
         self.x = torch.cat([problem.features, torch.ones(1, problem.features.shape[1])])
         self.networks = PerFeature(parameters, len(self.x), len(HIDDEN["gnan"]) + 1)
         self.distance = {name: tensor for name, tensor in parameters.items() if name.startswith("distance")}
         distances = shortest_paths(problem)
         rows = torch.arange(len(distances)) if variant == "dense" else problem.train
-        distances = distances[rows].long()
+        distances = distances[rows if few is None else problem.train[:few]].long()
         self.farthest = int(distances.max())
         counts = torch.stack([torch.bincount(row[row >= 0], minlength=self.farthest + 1) for row in distances])
         share = 1.0 / counts.clamp(min=1).gather(1, distances.clamp(min=0)).float()
@@ -173,9 +174,9 @@ class Gnan:
             rho = self.rho(1.0 / (1.0 + torch.arange(self.farthest + 1)))
             return (rho[self.index] * self.share) @ said
         run = lambda block: (self.rho(self.inverse[block]) * self.share[block]) @ said  # noqa: E731
-        blocks = spans(len(said), len(said) * max(HIDDEN["gnan"]))
+        blocks = spans(len(self.share), len(said) * max(HIDDEN["gnan"]))
         heard = torch.cat([checkpoint(run, block, use_reentrant=False) for block in blocks])
-        return heard[self.problem.train]
+        return heard if self.few else heard[self.problem.train]
 
 
 def shortest_paths(problem):
@@ -230,7 +231,6 @@ def ours(arguments, folder):
 
 def theirs(arguments, start):
     """The loss of those parameters and the seconds of each epoch, by variant."""
-    torch.set_num_threads(arguments.threads)
     problem = Problem(arguments.store)
     features = len(problem.features) + (arguments.model == "gnan")
     kind = {"gnan": Gnan, "nbm": Nbm, "nam": Nam}[arguments.model]
@@ -256,6 +256,24 @@ def theirs(arguments, start):
         del model, optimizer, parameters
 
 
+def estimated(arguments, start):
+    """Processor seconds of an epoch of `dense`, by those of a few rows beside those of all responses, which every row hears."""
+    problem = Problem(arguments.store)
+    parameters = read_parameters(start, list(shapes("gnan", len(problem.features) + 1, problem.outputs)))
+    with torch.no_grad():
+        expected = Gnan(problem, parameters, "distinct").logits()[: arguments.rows]
+    model, spent = Gnan(problem, parameters, "dense", arguments.rows), []
+    for part in (model.said, model.logits):
+        started = time.process_time()
+        found = part()
+        found.square().sum().backward()
+        spent.append(time.process_time() - started)
+    apart = (found - expected).abs().max().item() / expected.abs().max().item()
+    if apart > TOLERANCE:
+        raise ValueError(f"dense: logits differ by {apart} from those of distinct")
+    return spent[0] + (spent[1] - spent[0]) * problem.features.shape[1] / arguments.rows
+
+
 def train_loss(problem, logits):
     """As `Problem.loss`, of logits of training nodes alone."""
     if problem.softmax:
@@ -275,9 +293,11 @@ def main(command_line):
     parser.add_argument("--epochs", type=int, default=3, metavar="N", help="timed")
     parser.add_argument("--warmup", type=int, default=1, metavar="N", help="before those, not timed")
     parser.add_argument("--single", action="store_true", help="one epoch of PyTorch, without warm-up: for minutes of it")
+    parser.add_argument("--rows", type=int, metavar="R", help="of gnan: also estimate dense by R rows; not with --variants dense")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of ours")
     arguments = parser.parse_args(command_line)
     load = os.getloadavg()[0]
+    torch.set_num_threads(arguments.threads)
     try:
         with tempfile.TemporaryDirectory() as folder:
             loss, start, engine = ours(arguments, pathlib.Path(folder))
@@ -292,6 +312,10 @@ def main(command_line):
                     f"with validation: {their / seconds:.1f} x; losses {their_loss:.6f} and {loss:.6f}",
                     file=sys.stderr,
                 )
+            if arguments.rows:
+                seconds_dense = estimated(arguments, start)
+                result["estimate"] = {"rows": arguments.rows, "seconds": seconds_dense, "ratio": seconds_dense / seconds}
+                print(f"dense by {arguments.rows} rows: {seconds_dense:.1f} s, {seconds_dense / seconds:.1f} x", file=sys.stderr)
     except (ValueError, OSError) as error:
         print(f"family_epoch.py: {error}", file=sys.stderr)
         return 2

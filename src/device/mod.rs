@@ -236,8 +236,8 @@ pub trait Device: Sync + Sized {
     fn knots(&self, layout: &Layout) -> Result<Self::Knots>;
 
     /// Tells tables before they are compiled what features will be looked up at; of experts that one feature uses at few values, a device
-    /// may compile those alone. `dropped`: inputs are dropped one by one, so that they have other values too.
-    fn expect_values(&self, _: &mut Self::Knots, _: &Self::Inputs, _dropped: bool, _: &Layout) {}
+    /// may compile those alone. `scale`: inputs are dropped one by one, and the others are multiplied by it.
+    fn expect_values(&self, _: &mut Self::Knots, _: &Self::Inputs, _scale: Option<f64>, _: &Layout) {}
     /// Makes room for experts of so many pieces; what was compiled is gone.
     fn make_room(&self, knots: &mut Self::Knots, pieces: usize, layout: &Layout) -> Result<()>;
     /// Nothing found out yet.

@@ -6,7 +6,7 @@ or, in a program:
 
     logits = score(features(rows), walk(nodes, source, target, weight))
 
-A prediction is a plain sum: logit = bias + sum over features, source nodes and walk lengths of
+A prediction is a plain sum: logit = bias + sum over features, source nodes and walk lengths (or other terms) of
 weight * hop weight * (M^t)[i, j] * response(x[j]).
 """
 import csv
@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
 
 MODEL = json.loads("@MODEL@")
 
@@ -76,8 +77,8 @@ def adjacency(nodes, source, target, weight=None):
     return matrix
 
 
-def transition(matrix):
-    """M = D^-1 A; a node without neighbours steps to itself."""
+def stepped(matrix):
+    """A of the walk: a node without neighbours steps to itself, a lazy one as often as to all others."""
     matrix = sp.csr_array(matrix, dtype=float)
     nodes = matrix.shape[0]
     loops = np.zeros(nodes)
@@ -86,8 +87,20 @@ def transition(matrix):
     alone = np.diff(matrix.indptr) == 0
     loops[alone] = 1.0
     matrix = sp.csr_array(matrix + sp.diags_array(loops))
-    walk = sp.diags_array(1.0 / matrix.sum(axis=1)) @ matrix
-    return 0.5 * (sp.eye_array(nodes) + walk) if MODEL["walk"]["lazy"] else walk
+    return sp.csr_array(matrix + sp.diags_array(matrix.sum(axis=1))) if MODEL["walk"]["lazy"] else matrix
+
+
+def transition(matrix):
+    """M = D^-1 A."""
+    matrix = stepped(matrix)
+    return sp.csr_array(sp.diags_array(1.0 / matrix.sum(axis=1)) @ matrix)
+
+
+def laplacian(matrix):
+    """I - D^-1/2 A D^-1/2."""
+    matrix = stepped(matrix)
+    root = sp.diags_array(matrix.sum(axis=1) ** -0.5)
+    return sp.csr_array(sp.eye_array(matrix.shape[0]) - root @ matrix @ root)
 
 
 def structure(x, matrix):
@@ -120,7 +133,12 @@ def structure(x, matrix):
         elif word == "label-by-degree":
             bucket = np.minimum(degree, 6)
             parts.append(np.stack([x[:, k] * (bucket == b) for k, b in wanted["kept"]], axis=1))
-    return np.concatenate(parts, axis=1).astype(np.float32)
+    return np.repeat(np.concatenate(parts, axis=1).astype(np.float32), copies(), axis=1)
+
+
+def copies():
+    """Of every column, where classes have responses of their own."""
+    return max(1, len((MODEL["structure"] or {}).get("copies", [])))
 
 
 def scaled(x, own):
@@ -128,7 +146,7 @@ def scaled(x, own):
     if scaling is None:
         return x
     if scaling == "rows":
-        sums = x[:, :own].sum(axis=1, keepdims=True, dtype=np.float32)
+        sums = x[:, : own : copies()].sum(axis=1, keepdims=True, dtype=np.float32)
         x = x.copy()
         x[:, :own] /= np.where(sums == 0, 1, sums)
         return x
@@ -137,7 +155,11 @@ def scaled(x, own):
 
 
 def response(shape, x):
-    """A function of lines between knots and beyond them."""
+    """A function of lines between knots and beyond them, or a sum of cosines."""
+    if "coefficients" in shape:
+        waves = MODEL["waves"]
+        angles = np.outer(x, waves["frequencies"]) + np.array(waves["phases"])
+        return waves["height"] * np.cos(angles) @ np.array(shape["coefficients"])
     at, value = np.array(shape["knots"]).T
     y = np.interp(x, at, value)
     left, right = x < at[0], x > at[-1]
@@ -146,15 +168,59 @@ def response(shape, x):
     return y
 
 
+def powers(operator, terms):
+    """terms[0] + operator (terms[1] + operator (...))."""
+    sums = terms[-1]
+    for term in reversed(terms[:-1]):
+        sums = operator @ sums + term
+    return sums
+
+
+def by_distance(matrix, terms):
+    """Means over the nodes at each distance from a node."""
+    sums = np.zeros_like(terms[0])
+    for start in range(0, len(sums), 256):
+        rows = np.arange(start, min(len(sums), start + 256))
+        distances = dijkstra(matrix, indices=rows, unweighted=True, limit=len(terms) - 0.5)
+        for distance, term in enumerate(terms):
+            near = distances == distance
+            sums[rows] += near @ term / np.maximum(near.sum(axis=1, keepdims=True), 1)
+    return sums
+
+
+def by_pairs(matrix, terms, graph):
+    """Sums over the nodes of a graph, by a network of the walk probabilities of each pair; the last term is of all pairs."""
+    network, walk = MODEL["pairs"], transition(matrix)
+    weights, biases = np.array(network["weights"]), np.array(network["biases"])
+    graph = np.zeros(len(terms[0]), int) if graph is None else np.asarray(graph, int)
+    sums = np.zeros_like(terms[0])
+    for start in range(0, len(sums), 64):
+        rows = np.arange(start, min(len(sums), start + 64))
+        reached = [np.eye(len(sums))[rows]]
+        for _ in range(weights.shape[1] - 1):
+            reached.append(reached[-1] @ walk)
+        together = graph[rows][:, None] == graph[None, :]
+        for term, weight, bias in zip(terms, weights, biases):
+            unit = sum(w * step for w, step in zip(weight, reached)) + bias
+            sums[rows] += (together * np.maximum(unit, 0.0)) @ term
+        sums[rows] += together @ terms[-1]
+    return sums
+
+
 def score(x, matrix, graph=None):
     """Logits (of a regression, numbers) of every node, or of every graph, where `graph` is the number of each node's."""
-    own = x.shape[1]
+    own = x.shape[1] * copies()
     x = scaled(structure(np.asarray(x, np.float32), matrix), own).astype(float)
-    walk, theta, weights = transition(matrix), np.array(MODEL["hop_weights"]), np.array(MODEL["weights"])
+    weights = np.array(MODEL["weights"])
     f = np.stack([response(shape, x[:, k]) for k, shape in enumerate(MODEL["responses"])], axis=1)
-    sums = (f * theta[-1]) @ weights
-    for hop in reversed(range(len(theta) - 1)):
-        sums = walk @ sums + (f * theta[hop]) @ weights
+    terms = [(f * theta) @ weights for theta in np.array(MODEL["hop_weights"])]
+    spread = MODEL.get("spread", "walks")
+    if spread == "distances":
+        sums = by_distance(matrix, terms)
+    elif spread == "pairs":
+        sums = by_pairs(matrix, terms, graph)
+    else:
+        sums = powers(laplacian(matrix) if spread == "laplacian" else transition(matrix), terms)
     if MODEL["level"] == "graph":
         total = np.zeros((int(np.max(graph)) + 1, sums.shape[1]))
         np.add.at(total, np.asarray(graph, int), sums)

@@ -207,8 +207,8 @@ impl<'a, D: Device> Pass<'a, D> {
         ops.route_forward(routing, parameters, noise, layout)?;
         ops.hop_weights_forward(hop_weights, parameters, hop_basis.as_ref(), layout)?;
         if let Some(knots) = knots {
-            let dropped = dropout.is_some_and(|dropout| dropout.place == DropoutPlace::Input);
-            device.expect_values(knots, inputs, dropped, layout);
+            let scale = dropout.filter(|dropout| dropout.place == DropoutPlace::Input).map(|dropout| dropout.scale());
+            device.expect_values(knots, inputs, scale, layout);
             ops.knots_compile(verdict, knots, routing, parameters, layout)?;
         }
         // Where X comes in panels, F is that of the last of them: all that is needed of one is projected while it is there.

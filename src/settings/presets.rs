@@ -43,8 +43,8 @@ pub const FAST: &[(&str, &str)] = presets!("fast": "igb-small", "ogbn-products")
 /// (kind of model, TOML text) of what other kinds than HARMONIA have of their own, laid over the preset of a dataset.
 pub const MODELS: &[(&str, &str)] = presets!("models": "nbm", "nam", "gp-nam", "gnan", "g-namrff", "dnn-rrwp");
 
-/// (kind of model and dataset, TOML text) where a kind was published with other settings for a dataset.
-pub const MODELS_ON: &[(&str, &str)] = presets!("models": "gnan-synthetic");
+/// (kind of model and dataset, TOML text) where a kind was published with other settings for a dataset, or validation asks for them.
+pub const MODELS_ON: &[(&str, &str)] = presets!("models": "gnan-synthetic", "gnan-mutag", "gp-nam-mutag", "nam-mutag");
 
 /// Which settings a preset stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,6 +79,27 @@ def by_sql(nodes, edges, graph, keys):
     return score.probabilities(np.array([[found[key][at] for at in sorted(found[key])] for key in keys]))
 
 
+def operators(model, edges, walk, graph):
+    """How much every node counts for every other, term by term."""
+    n, hops, spread = len(walk), len(model["hop_weights"]), model.get("spread", "walks")
+    power = lambda of, t: np.linalg.matrix_power(of, t)
+    if spread == "walks":
+        return [power(walk, t) for t in range(hops)]
+    if spread == "laplacian":
+        # D^1/2 M D^-1/2, in which a lazy walk is lazy too.
+        root = np.sqrt(edges.sum(axis=1))
+        return [power(np.eye(n) - root[:, None] * walk / root, t) for t in range(hops)]
+    if spread == "distances":
+        within = [power(np.eye(n) + (edges > 0), t) > 0 for t in range(hops)]
+        shells = [within[0]] + [now & ~before for before, now in zip(within, within[1:])]
+        return [shell / np.maximum(shell.sum(axis=1, keepdims=True), 1) for shell in shells]
+    network = model["pairs"]
+    pairs = np.stack([power(walk, t) for t in range(len(network["weights"][0]))], axis=2)
+    units = np.maximum(pairs @ np.array(network["weights"]).T + np.array(network["biases"]), 0)
+    together = np.ones((n, n)) if graph is None else np.equal.outer(graph, graph)
+    return [together * units[:, :, h] for h in range(units.shape[2])] + [together]
+
+
 def by_json(cells, matrix, graph):
     """The sum as the documentation writes it, from the numbers of score.json alone; M is dense, and hops are powers of it."""
     model = json.load(open("score.json"))
@@ -95,13 +116,19 @@ def by_json(cells, matrix, graph):
     if model["structure"]:
         x = score.structure(x, matrix)
     if model["scaling"] == "rows":
-        sums = x[:, :own].sum(axis=1, keepdims=True)
-        x[:, :own] /= np.where(sums == 0, 1, sums)
+        copies = score.copies()
+        sums = x[:, : own * copies : copies].sum(axis=1, keepdims=True)
+        x[:, : own * copies] /= np.where(sums == 0, 1, sums)
     elif model["scaling"]:
         mean, deviation = (np.array(model["scaling"]["columns"][part]) for part in ("mean", "deviation"))
         x = (x - mean) / deviation
     f = np.empty(x.shape)
     for k, shape in enumerate(model["responses"]):
+        if "waves" in model:
+            z, c = (np.array(model["waves"][part]) for part in ("frequencies", "phases"))
+            terms = [a * np.cos(z * x[:, k] + c) for a, z, c in zip(shape["coefficients"], z, c)]
+            f[:, k] = model["waves"]["height"] * sum(terms)
+            continue
         at, value = np.array(shape["knots"]).T
         slopes = np.r_[shape["left_slope"], np.diff(value) / np.diff(at), shape["right_slope"]]
         piece = np.searchsorted(at, x[:, k])
@@ -116,11 +143,8 @@ def by_json(cells, matrix, graph):
     if model["walk"]["lazy"]:
         walk = (np.eye(len(x)) + walk) / 2
     sums, weights = 0.0, np.array(model["weights"])
-    for hop, theta in enumerate(model["hop_weights"]):
-        added = (f * np.array(theta)) @ weights
-        for _ in range(hop):
-            added = walk @ added
-        sums = sums + added
+    for operator, theta in zip(operators(model, edges, walk, graph), model["hop_weights"]):
+        sums = sums + operator @ ((f * np.array(theta)) @ weights)
     if graph is not None:
         sums = np.stack([sums[graph == one].sum(axis=0) for one in range(int(max(graph)) + 1)])
     return score.probabilities(sums + np.array(model["bias"]))

@@ -32,6 +32,8 @@ PATIENCE = 100
 STEPS, STEP = 100, 0.01
 # PGExplainer learns one network for all targets: rounds over them.
 ROUNDS = 30
+# Of counterfactuals, as the paper says.
+CHANGES, CHANGE, LARGEST = 500, 0.1, 1.0
 
 
 class Network(torch.nn.Module):
@@ -190,6 +192,39 @@ def pg_explainer(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
     return {"edges": of_edges}
 
 
+def counterfactual(model: Any, x: Any, edges: Any, ask: Any) -> dict[str, Any]:
+    """The features half of UCExplainer (COMBINEX): for every target, a change of all features of its instance that turns the
+    prediction around. What is made small is the mean square of the change and, as long as the prediction is as it was, the loss of the
+    opposite class. Kept is the cheapest change that turns it, or else the last. Targets do not meet: all are changed at once.
+    """
+    targets = torch.tensor([target for _ in range(*ask["instances"]) for target in ask["targets"]])
+    whole = x[slice(*ask["instances"])].repeat_interleave(len(ask["targets"]), 0)
+    each = torch.arange(len(targets))
+
+    def logit_of(own: Any) -> Any:
+        return dense(own, edges, model)[each, targets]
+
+    with torch.no_grad():
+        wanted = (logit_of(whole) <= 0).float()
+    change = torch.zeros_like(whole, requires_grad=True)
+    adam = torch.optim.Adam([change], lr=CHANGE)
+    kept, cheapest = whole.clone(), torch.full((len(targets),), float("inf"))
+    for _ in range(CHANGES):
+        changed = (whole + change).clamp(-LARGEST, LARGEST)
+        logit = logit_of(changed)
+        turned = (logit > 0).float() == wanted
+        loss = functional.binary_cross_entropy_with_logits(logit, wanted, reduction="none") * ~turned + (change**2).mean((1, 2))
+        better = ~torch.isfinite(cheapest) | (turned & (loss < cheapest))
+        kept[better] = changed[better].detach()
+        cheapest = torch.where(turned & (loss < cheapest), loss.detach(), cheapest)
+        adam.zero_grad()
+        loss.sum().backward()
+        adam.step()
+    moved = (kept - whole).abs()
+    of_nodes = moved.mean(2).reshape(-1, len(ask["targets"]), ask["nodes"])
+    return {"features": moved.mean((0, 1)).tolist(), "nodes": of_nodes.tolist()}
+
+
 def rows(store: Store, task: Any) -> dict[str, Any]:
     """The answers of the network itself and of its explainers, and what probes move."""
     ask = task["questions"]
@@ -210,6 +245,7 @@ def rows(store: Store, task: Any) -> dict[str, Any]:
         {"model": "GCN", "answer": itself(model, x, edges, ask)},
         {"model": "GCN + GNNExplainer", "answer": gnn_explainer(model, x, edges, ask)},
         {"model": "GCN + PGExplainer", "answer": pg_explainer(model, x, edges, ask)},
+        {"model": "GCN + UCExplainer", "answer": counterfactual(model, x, edges, ask)},
     ]
     return {"rows": found, "probes": probes(model, x, edges, ask)}
 

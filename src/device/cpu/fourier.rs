@@ -1,10 +1,11 @@
 //! Responses of Fourier features, evaluated at every point: f_k(x) = sum_s a[k,s] sqrt(2/S) cos(z_s x / w + c_s).
 //!
 //! Backward  da[k,s] = sum over points of g sqrt(2/S) cos(...); nothing else is learned.
-//! Points that follow each other with the same x, as most of a column of zeros and ones do, are evaluated once. Deterministic: parts
-//! are cut by sizes only and combined in order.
+//! Points that follow each other with the same x, as most of a column of zeros and ones do, are evaluated once. Cosines are computed in f64.
+//! Deterministic: parts are cut by sizes only and combined in order.
 
-use super::expert::TILE;
+use super::cosine::cosine;
+use super::expert::{LANES, TILE, lane_sum};
 use super::inputs::InputFeatures;
 use super::monb::{JOBS, cut};
 use super::panels::Panel;
@@ -15,78 +16,101 @@ use crate::config::DropoutPlace;
 use crate::device::{Dropout, Responses, mixed_forms};
 use crate::real::Real;
 use harmonia_graph::error::Result;
+use harmonia_graph::simd::simd;
 use rayon::prelude::*;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The cosines in the type that is computed in.
+/// The cosines and what they are multiplied by.
 struct Evaluator<'a, T> {
-    frequencies: Vec<T>,
-    phases: Vec<T>,
-    height: T,
+    waves: Waves,
     dropout: Option<&'a Dropout>,
+    of: PhantomData<T>,
 }
 
 impl<'a, T: Real> Evaluator<'a, T> {
     fn new(dropout: Option<&'a Dropout>, layout: &Layout) -> Self {
-        let Waves { frequencies, phases, height } = Waves::of(&layout.architecture);
-        let rounded = |values: Vec<f64>| values.into_iter().map(T::from_f64).collect();
-        Evaluator { frequencies: rounded(frequencies), phases: rounded(phases), height: T::from_f64(height), dropout }
+        Evaluator { waves: Waves::of(&layout.architecture), dropout, of: PhantomData }
     }
 
     /// Factor on f_k: 1, or the mask of the feature, and the height of the cosines.
     fn factor(&self, k: usize) -> T {
+        let height = T::from_f64(self.waves.height);
         match self.dropout.filter(|dropout| dropout.place == DropoutPlace::Feature) {
             Some(dropout) if dropout.drops(k as u64) => T::zero(),
-            Some(dropout) => self.height * T::from_f64(dropout.scale()),
-            None => self.height,
+            Some(dropout) => height * T::from_f64(dropout.scale()),
+            None => height,
         }
     }
 
-    fn waves(&self, x: T) -> impl Iterator<Item = T> + '_ {
-        self.frequencies.iter().zip(&self.phases).map(move |(&z, &c)| (z * x + c).cos())
+    /// cos(z_s x + c_s) of every s; what is behind them stays.
+    #[inline(always)]
+    fn cosines(&self, cosines: &mut [T], x: T) {
+        let x = x.widen();
+        let waves = self.waves.frequencies.iter().zip(&self.waves.phases);
+        cosines.iter_mut().zip(waves).for_each(|(to, (&z, &c))| *to = T::from_f64(cosine(z.mul_add(x, c))));
     }
 
     /// out[p * stride] = f_k(x_p) for all points of the source.
     fn respond(&self, source: &impl Source<T>, k: usize, a: &[T], out: &mut [T], stride: usize) {
         let (factor, mut x) = (self.factor(k), [T::zero(); TILE]);
         let (mut last, mut value) = (T::nan(), T::zero());
+        // Whole lanes: what is behind the cosines is zero.
+        let mut cosines = vec![T::zero(); a.len().next_multiple_of(LANES)];
         for start in (0..source.points(k)).step_by(TILE) {
             let count = TILE.min(source.points(k) - start);
             source.load(k, start, &mut x[..count], &mut []);
-            for (p, &x) in x[..count].iter().enumerate() {
-                if x != last {
-                    value = factor * self.waves(x).zip(a).map(|(wave, &a)| wave * a).sum::<T>();
-                    last = x;
-                }
-                out[(start + p) * stride] = value;
-            }
+            simd(
+                #[inline(always)]
+                || {
+                    for (p, &x) in x[..count].iter().enumerate() {
+                        if x != last {
+                            self.cosines(&mut cosines, x);
+                            cosines.iter_mut().zip(a).for_each(|(wave, &a)| *wave *= a);
+                            (last, value) = (x, factor * lane_sum(&cosines));
+                        }
+                        out[(start + p) * stride] = value;
+                    }
+                },
+            );
+        }
+    }
+
+    /// sums += g cos(...).
+    #[inline(always)]
+    fn add(&self, sums: &mut [T], cosines: &mut [T], x: T, g: T) {
+        if g != T::zero() {
+            self.cosines(cosines, x);
+            sums.iter_mut().zip(cosines).for_each(|(sum, wave)| *sum += g * *wave);
         }
     }
 
     /// Gradients of the coefficients of some features over all points of the source.
     fn accumulate(&self, source: &impl Source<T>, features: Range<usize>) -> Vec<T> {
-        let mut sums = vec![T::zero(); features.len() * self.phases.len()];
+        let bases = self.waves.phases.len();
+        let mut sums = vec![T::zero(); features.len() * bases];
         let (mut x, mut g) = ([T::zero(); TILE], [T::zero(); TILE]);
-        for (k, sums) in features.zip(sums.chunks_exact_mut(self.phases.len())) {
+        let mut cosines = vec![T::zero(); bases];
+        for (k, sums) in features.zip(sums.chunks_exact_mut(bases)) {
             let factor = self.factor(k);
-            let mut add = |x: T, g: T| {
-                if g != T::zero() {
-                    sums.iter_mut().zip(self.waves(x)).for_each(|(sum, wave)| *sum += factor * g * wave);
-                }
-            };
             let (mut last, mut together) = (T::zero(), T::zero());
             for start in (0..source.points(k)).step_by(TILE) {
                 let count = TILE.min(source.points(k) - start);
                 source.load(k, start, &mut x[..count], &mut g[..count]);
-                for (&x, &g) in x[..count].iter().zip(&g[..count]) {
-                    if x != last {
-                        add(last, together);
-                        (last, together) = (x, T::zero());
-                    }
-                    together += g;
-                }
+                simd(
+                    #[inline(always)]
+                    || {
+                        for (&x, &g) in x[..count].iter().zip(&g[..count]) {
+                            if x != last {
+                                self.add(sums, &mut cosines, last, factor * together);
+                                (last, together) = (x, T::zero());
+                            }
+                            together += g;
+                        }
+                    },
+                );
             }
-            add(last, together);
+            self.add(sums, &mut cosines, last, factor * together);
         }
         sums
     }

@@ -49,6 +49,17 @@ pub struct CpuInputs<T> {
     values: OnceLock<Arc<Vec<Vec<T>>>>,
 }
 
+/// Values of a column before and after dropout of inputs, increasing; none where they are not few.
+fn with_dropped<T: Real>(few: &[T], scale: T) -> Vec<T> {
+    if few.is_empty() {
+        return Vec::new();
+    }
+    let mut all: Vec<T> = few.iter().flat_map(|&value| [value, value * scale]).chain([T::zero()]).collect();
+    all.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    all.dedup();
+    all
+}
+
 /// How nodes reach the logits.
 pub enum CpuReach<T> {
     /// Hop by hop.
@@ -181,8 +192,8 @@ impl<T: Real> CpuInputs<T> {
     }
 
     /// The values of the first of so many copies of each column, increasing, where they are few; else none. Of sparse features zero is
-    /// one of them.
-    pub fn few_values(&self, copies: usize) -> Arc<Vec<Vec<T>>> {
+    /// one of them. With `scale`, also what dropout of inputs makes of them: zero, and values times that.
+    pub fn few_values(&self, copies: usize, scale: Option<T>) -> Arc<Vec<Vec<T>>> {
         let of_column = |values: &mut dyn Iterator<Item = f32>| {
             let mut few: Vec<f32> = Vec::new();
             for value in values {
@@ -215,7 +226,10 @@ impl<T: Real> CpuInputs<T> {
                 }),
             })
         });
-        Arc::clone(found)
+        match scale {
+            None => Arc::clone(found),
+            Some(scale) => Arc::new(found.iter().map(|few| with_dropped(few, scale)).collect()),
+        }
     }
 
     /// X of a batch that holds every entry as f32, rows x d.

@@ -6,6 +6,7 @@
 mod adam;
 mod bends;
 pub(crate) mod chunks;
+mod cosine;
 mod element;
 mod expert;
 mod filter;
@@ -199,10 +200,10 @@ impl<T: Ops> Device for Cpu<T> {
         Ok(Tables::default())
     }
 
-    fn expect_values(&self, tables: &mut Tables<T>, inputs: &CpuInputs<T>, dropped: bool, layout: &Layout) {
+    fn expect_values(&self, tables: &mut Tables<T>, inputs: &CpuInputs<T>, scale: Option<f64>, layout: &Layout) {
         let a = &layout.architecture;
-        let alone = a.routes() == Routes::Own && !dropped;
-        tables.points = alone.then(|| inputs.few_values(a.features / a.experts));
+        let alone = a.routes() == Routes::Own;
+        tables.points = alone.then(|| inputs.few_values(a.features / a.experts, scale.map(T::from_f64)));
     }
 
     /// Tables grow as they are compiled.

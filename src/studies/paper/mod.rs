@@ -97,4 +97,11 @@ mod tests {
         }
         assert!(named("horizn").err().unwrap().to_string().contains("horizon"));
     }
+    #[test]
+    fn tables_can_be_made_before_anything_is_finished() {
+        for study in STUDIES {
+            let findings = study.findings(Size::Full, &Records::new(Vec::new())).unwrap();
+            assert!(!findings.tables.is_empty(), "{}", study.name());
+        }
+    }
 }
