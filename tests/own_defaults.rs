@@ -171,6 +171,10 @@ fn more_epochs_are_advised_where_they_help() {
     for epochs in ["100", "1000"] {
         let (said, run) = trained(&scratch, &noise, &["--epochs", epochs]);
         assert!(!said.contains(ADVICE), "{epochs}: {said}");
+        // The luckiest of three trainings may look like something on 150 validation units; new ones know better.
+        assert!((run["test"]["nll"].as_f64().unwrap() - 2f64.ln()).abs() < 0.02, "{epochs}: {run}");
+        let (said, run) = trained(&scratch, &noise, &["--epochs", epochs, "--set", "train.smoothness=0"]);
+        assert!(!said.contains(ADVICE), "{epochs}: {said}");
         assert!(run["learned"] == false && loss_of(&run) > 0.67, "{epochs}: {run}");
     }
 }
@@ -193,5 +197,5 @@ fn a_class_of_two_percent_is_ranked_calibrated_and_found_by_the_threshold() {
     let threshold = &run["details"]["threshold"];
     assert!(threshold["probability"].as_f64().unwrap() < 0.5);
     let (with, without) = (threshold["test_macro_f1"].as_f64().unwrap(), run["test"]["macro_f1"].as_f64().unwrap());
-    assert!(with > without + 0.03, "{with} {without}");
+    assert!(with > without + 0.02, "{with} {without}");
 }

@@ -134,7 +134,7 @@ pub fn to_toml(config: &Config) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DropoutPlace;
+    use crate::config::{DropoutPlace, Smoothness};
 
     fn layers() -> Layers {
         Layers::new().unwrap()
@@ -211,8 +211,14 @@ mod tests {
 
     #[test]
     fn a_written_configuration_reads_back_equal() {
-        let config = Config::default();
-        let table: Table = to_toml(&config).unwrap().parse().unwrap();
-        assert_eq!(read(table).unwrap(), config);
+        let mut config = Config::default();
+        for smoothness in [&[0.0][..], &[0.0, 1e-3, 1e-2]] {
+            config.train.smoothness = Smoothness::among(smoothness);
+            let table: Table = to_toml(&config).unwrap().parse().unwrap();
+            assert_eq!(read(table).unwrap(), config);
+        }
+        let mut layers = layers();
+        layers.set("train.smoothness=[0, 1e-3]").unwrap();
+        assert_eq!(layers.finish().unwrap().train.smoothness, Smoothness::among(&[0.0, 1e-3]));
     }
 }
