@@ -6,7 +6,7 @@
 use std::f64::consts::FRAC_1_PI;
 
 /// pi in three parts. The first two have 33 bits: products with n < 2^20 are exact.
-const PI: [f64; 3] = [3.141_592_653_468_251_2, 1.215_420_101_260_793_2e-10, 4.044_532_497_591_901_3e-21];
+const PI: [f64; 3] = [3.141_592_653_468_251_2, 1.215_420_101_260_793_2e-10, 4.044_532_497_591_901e-21];
 
 /// (-1)^n / (2n)!.
 const SERIES: [f64; 12] = {
