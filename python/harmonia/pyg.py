@@ -50,14 +50,18 @@ def of_edges(found: Explanation, ends: Any) -> Any:
     return torch.tensor([changes.get((a, b), 0.0) for a, b in ends.t().tolist()], dtype=torch.float32)
 
 
+class Masked(MessagePassing):
+    """Where torch_geometric puts the mask of edges that it wants a prediction under. A class of its own: an instance writes methods into
+    its class, which every layer would inherit from MessagePassing."""
+
+
 class Module(torch.nn.Module):
     """A fitted model as a module: ``forward(x, edge_index)`` gives logits. It has no gradients."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
-        # Where torch_geometric puts the mask of edges that it wants a prediction under.
-        self.masked = MessagePassing()
+        self.masked = Masked()
 
     def forward(self, x: Any, edge_index: Any) -> Any:
         """Logits, units x outputs; of two classes both. Under a mask, edges have it as their weights: an edge of weight 0 is dropped."""
