@@ -299,7 +299,7 @@ class HarmoniaBase(Base):
         model, data = self._fitted(), self._data(X, graph, batch)
         score = {"class_": _words.word(class_), "versus": _words.word(versus)}
         found = json.loads(
-            _harmonia.explain_local(model, wanted, keys, top=0 if top is None else top, centre=centre, data=data, **score)
+            _harmonia.explain_local(model, wanted, keys, top=_terms(top), centre=centre, data=data, **score)
         )
         if not edges:
             return Explanations([Explanation(one, keys) for one in found])
@@ -311,7 +311,7 @@ class HarmoniaBase(Base):
     ) -> GlobalExplanation:
         """What the model does over many units: ``part`` is train, valid, test or all; without one, test where there is a test part."""
         data = self._data(X, graph, batch)
-        model, most = self._fitted(), 0 if top is None else top
+        model, most = self._fitted(), _terms(top)
         if part is not None or data is not None:
             return GlobalExplanation(json.loads(_harmonia.explain_global(model, part or "all", top=most, data=data)))
         scores = json.loads(model.summary or "{}").get("test", {})
@@ -433,3 +433,12 @@ class HarmoniaBase(Base):
         # A gap has a response of its own.
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _terms(top: Optional[int]) -> int:
+    """How many terms are listed, as the engine counts them: 0 are all."""
+    if top is None:
+        return 0
+    if top < 1:
+        raise ValueError(f"top is {top}: expected the number of terms to list, at least 1, or None for all")
+    return int(top)

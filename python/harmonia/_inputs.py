@@ -175,6 +175,21 @@ def _column(column: Any, name: str, known: Optional[dict[str, Any]]) -> tuple[di
     return described, np.asarray(numbers, dtype=np.float64)
 
 
+_NUMBERS = {"number", "boolean"}
+_HOLDS = {"number": "numbers", "boolean": "numbers", "date": "dates", "category": "words", "ordered": "words"}
+
+
+def _check_kinds(columns: Table, schema: Optional[str]) -> None:
+    """Refuses words and dates where a model has seen numbers, and so on: they would be read as the numbers that stand for them."""
+    known = {column["name"]: column["kind"] for column in json.loads(schema or "[]")}
+    for at, column in enumerate(json.loads(columns.columns or "[]")):
+        fitted, found = known.get(column["name"], "number"), column["kind"]
+        # What is missing everywhere is of every kind.
+        is_empty = columns.dense is not None and bool(np.isnan(columns.dense[:, at]).all())
+        if fitted != found and not {fitted, found} <= _NUMBERS and not is_empty:
+            raise ValueError(f"column `{column['name']}` holds {_HOLDS[found]}: expected {_HOLDS[fitted]}, as when the model was fitted")
+
+
 def _categories(column: Any) -> tuple[list[str], bool]:
     if hasattr(column, "cat") and hasattr(column.cat, "categories"):
         return [str(value) for value in column.cat.categories], bool(column.cat.ordered)
@@ -321,6 +336,7 @@ def dataset_of(
 ) -> tuple["_harmonia.Data", Table]:
     """The engine's dataset of X and a graph, and X as it was read, for a model with these columns (none: plain numbers without gaps)."""
     columns = table(x, schema)
+    _check_kinds(columns, schema)
     if schema is None and columns.dense is not None and np.isnan(columns.dense.max()):
         row, column = (int(i) for i in np.argwhere(np.isnan(columns.dense))[0])
         raise ValueError(f"column {column} is missing in row {row} (NaN), and no value was missing when the model was fitted: fill it in")

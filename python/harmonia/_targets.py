@@ -94,7 +94,9 @@ def seed(random_state: Any) -> int:
         return int(np.random.randint(2**31 - 1))
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
-    draw = getattr(random_state, "integers", None) or random_state.randint
+    draw = getattr(random_state, "integers", None) or getattr(random_state, "randint", None)
+    if draw is None:
+        raise ValueError(f"random_state is {random_state!r}: expected None, a whole number or a generator of numpy")
     return int(draw(2**31 - 1))
 
 

@@ -1,5 +1,7 @@
 """What goes in: arrays, frames, sparse matrices, graphs of every kind, masks, gaps; and what is refused, in whose words."""
 
+import re
+
 import networkx
 import numpy as np
 import pandas
@@ -74,6 +76,21 @@ def test_frames_have_categories_dates_and_gaps():
     assert (changed.after > changed.before) == (plan[0] != "pro")
     with pytest.raises(ValueError, match="`plan` is missing in row 0"):
         model.predict(new.assign(plan=[None, "pro"]))
+
+
+@pytest.mark.parametrize("others", [{}, {"plan": ["a", "b"] * 20, "since": pandas.Timestamp("2024-01-01")}])
+def test_columns_of_another_kind_are_refused(others):
+    frame = pandas.DataFrame({"age": np.arange(40.0), "on": np.arange(40.0) > 7, **others})
+    model = HarmoniaClassifier(epochs=5).fit(frame, frame["age"] > 20)
+    assert model.predict(frame.assign(age=True, on=1.0)).shape == (40,)
+    for change, words in [
+        ({"age": "x"}, "column `age` holds words: expected numbers, as when the model was fitted"),
+        ({"age": pandas.Timestamp("2024-01-01")}, "column `age` holds dates: expected numbers"),
+        ({"on": "yes"}, "column `on` holds words: expected numbers"),
+        *([({"since": 3.0}, "column `since` holds numbers: expected dates")] if others else []),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(words)):
+            model.predict(frame.assign(**change))
 
 
 def test_units_without_a_label_are_not_trained_on(ring):
