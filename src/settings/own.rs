@@ -29,6 +29,8 @@ const GRAPHS: usize = 64;
 const SMOOTHNESS: &str = "[0.0, 1e-3, 1e-2]";
 /// Numbers that a hop reads up to which that is tried: a training takes seconds there, and all of them four times as long.
 const QUICK: usize = 1 << 22;
+/// Epochs up to which it does: those of own.toml. Whoever asks for more is not kept waiting for three such trainings first.
+const BRIEF: usize = 1000;
 
 /// Standard deviation of ln(1 + degree) from which on nodes have few neighbours or very many: where a node stands is then worth
 /// features of its own, because walks divide by degrees and no prediction knows them. (Tolokers 1.5, a graph at random 0.3.)
@@ -45,7 +47,7 @@ pub struct Choice {
     pub reasons: Vec<String>,
 }
 
-/// The settings for a dataset; of `config`, the split alone is asked.
+/// The settings for a dataset; of `config`, the split, the kind of model and the length of a training are asked.
 ///
 /// # Errors
 /// The dataset is too small for the split.
@@ -58,7 +60,11 @@ pub fn choose(dataset: &Dataset, config: &Config) -> Result<Choice> {
         }
         folds => dataset.units() * folds.saturating_sub(2) / folds,
     };
-    let asked = Asked { monotone: !config.model.monotone.is_empty(), harmonia: config.model.kind == Kind::Harmonia };
+    let asked = Asked {
+        monotone: !config.model.monotone.is_empty(),
+        harmonia: config.model.kind == Kind::Harmonia,
+        brief: config.train.epochs <= BRIEF,
+    };
     Ok(by_sizes(dataset, units, asked))
 }
 
@@ -69,10 +75,12 @@ struct Asked {
     monotone: bool,
     /// The model is HARMONIA, not another of the family.
     harmonia: bool,
+    /// A training has no more epochs than those that this preset asks for.
+    brief: bool,
 }
 
 /// Settings by kinds and sizes; `units` train.
-fn by_sizes(dataset: &Dataset, units: usize, Asked { monotone, harmonia }: Asked) -> Choice {
+fn by_sizes(dataset: &Dataset, units: usize, Asked { monotone, harmonia, brief }: Asked) -> Choice {
     let features = dataset.features.cols;
     let sparse = matches!(dataset.features.values(), Values::Sparse(_));
     let (mut model, mut train, mut rest) = (String::new(), String::new(), String::new());
@@ -118,7 +126,7 @@ fn by_sizes(dataset: &Dataset, units: usize, Asked { monotone, harmonia }: Asked
         reasons.push(format!("{units} units train: {STEPS} steps an epoch, 60 epochs"));
     }
     let read = (dataset.graph.nodes() + dataset.graph.directed_edges()).saturating_mul(features);
-    if dataset.level == Level::Node && features <= WIDE && read <= QUICK && harmonia && has_numbers(dataset) {
+    if dataset.level == Level::Node && features <= WIDE && read <= QUICK && harmonia && brief && has_numbers(dataset) {
         set(&mut train, &[("smoothness", &SMOOTHNESS)]);
         reasons.push("how smooth responses are to be, three trainings tell beforehand".into());
     }
@@ -169,7 +177,7 @@ mod tests {
     use harmonia_graph::dataset::{Features, Labels};
     use harmonia_graph::graph::{Direction, Graph, Split};
 
-    const PLAIN: Asked = Asked { monotone: false, harmonia: true };
+    const PLAIN: Asked = Asked { monotone: false, harmonia: true, brief: true };
 
     fn nodes(features: Features) -> Dataset {
         let count = features.rows;
@@ -195,8 +203,9 @@ mod tests {
         assert!(small.train.calibrate && small.data.structure.is_empty());
         // A few trainings are tried where each takes seconds, of the model whose responses can be made smooth.
         assert_eq!(small.train.smoothness.choices(), [0.0, 1e-3, 1e-2]);
-        let other = Asked { harmonia: false, ..PLAIN };
-        assert!(!by_sizes(&dataset, 1500, other).toml.contains("smoothness"));
+        for other in [Asked { harmonia: false, ..PLAIN }, Asked { brief: false, ..PLAIN }] {
+            assert!(!by_sizes(&dataset, 1500, other).toml.contains("smoothness"));
+        }
         let large = config(&dataset, 1_000_000);
         assert_eq!(large.train.batch_size, 62_500);
         let flags = nodes(Features::new(4, 2, vec![0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]).unwrap());
