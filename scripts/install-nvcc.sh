@@ -9,9 +9,11 @@ set -euo pipefail
 target=$(realpath -m "${1:-$(dirname "$0")/../.cuda}")
 cd "$(dirname "$0")/.."
 
+# nvvm and crt come with nvcc, which does not say of which release: a newer nvvm writes PTX that this ptxas refuses.
 release=13.4
-packages=("nvidia-cuda-nvcc==$release.*" "nvidia-cuda-runtime==$release.*" "nvidia-cuda-nvrtc==$release.*"
-    "nvidia-cuda-cuobjdump==$release.*" "nvidia-cuda-cccl==13.*" "libclang==18.*")
+packages=("nvidia-cuda-nvcc==$release.*" "nvidia-nvvm==$release.*" "nvidia-cuda-crt==$release.*"
+    "nvidia-cuda-runtime==$release.*" "nvidia-cuda-nvrtc==$release.*" "nvidia-cuda-cuobjdump==$release.*"
+    "nvidia-cuda-cccl==13.*" "libclang==18.*")
 
 fail() { printf 'install-nvcc: %s\n' "$*" >&2; exit 1; }
 
