@@ -16,6 +16,7 @@
 //! - [`architecture`], [`config`]: the sizes of a model and where each parameter is; every setting. [`loss`]: what is
 //!   minimised and how predictions are scored, one file per loss. [`plan`], [`batch`]: which of the exact ways a step is
 //!   computed, and the part of a dataset it sees.
+//! - [`team`]: several processes that train one model, and what of a step is whose.
 //! - [`knots`]: experts and responses as the exact lists of lines they are made of, and gradients through those lists.
 //! - [`device`]: the arithmetic, one method per op: native on the CPU in [`device::cpu`], as CUDA kernels in
 //!   [`device::launcher`], which run on a GPU ([`device::cuda`]) or, to test them, on the CPU ([`device::host`]).
@@ -82,6 +83,7 @@ pub mod settings;
 #[cfg(feature = "program")]
 pub mod studies;
 pub mod tabulate;
+pub mod team;
 pub mod train;
 
 #[cfg(feature = "data")]

@@ -16,7 +16,7 @@ pub trait Real:
     + Display
     + Send
     + Sync
-    + 'static
+    + bytemuck::Pod
 {
     /// Type tag of checkpoints.
     const DTYPE: safetensors::Dtype;

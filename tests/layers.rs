@@ -57,6 +57,7 @@ const ENGINE: &[&str] = &[
     "architecture",
     "loss",
     "config",
+    "team",
     "plan",
     "batch",
     "knots",

@@ -4,13 +4,16 @@
 //! rows of the logits are nodes or graphs of the batch, and only `targets` of them count.
 
 mod selection;
+mod shared;
 mod tabled;
 
 pub use selection::{GraphSelection, Selection};
+pub use shared::Part;
 pub use tabled::TableRows;
 
 use crate::loss::{Objective, TargetScaling, Targets};
 use crate::plan::{Plan, Space, Streamed};
+use crate::team::{Halo, Share, Sharing};
 use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::graph::{Neighbourhood, NodeWeights, Transition, Walk};
 use std::borrow::Cow;
@@ -52,9 +55,16 @@ pub struct Batch {
     pub units: Vec<(u32, u32)>,
     /// What of it comes to a device in panels.
     pub streamed: Streamed,
+    /// What of a larger one it is, where several processes share that.
+    pub part: Option<Part>,
 }
 
 impl Batch {
+    /// Units that the loss is a mean over.
+    pub fn counted(&self) -> usize {
+        self.part.as_ref().map_or(self.units.len(), |part| part.counted)
+    }
+
     /// Rows of the logits.
     pub fn rows(&self) -> usize {
         match (&self.reach, self.level) {
@@ -116,6 +126,10 @@ pub struct Batches<'a> {
     /// What walks are drawn from that correct a table.
     sampled: Option<Arc<Transition>>,
     streamed: Streamed,
+    /// The processes that share every batch, and how.
+    shared: Option<(Arc<Share>, Sharing)>,
+    /// Of shared nodes: what hops read of others.
+    halo: Option<Arc<Halo>>,
 }
 
 impl<'a> Batches<'a> {
@@ -154,6 +168,8 @@ impl<'a> Batches<'a> {
             weights: None,
             sampled: None,
             streamed: Streamed::NOTHING,
+            shared: None,
+            halo: None,
         }
     }
 
@@ -215,13 +231,21 @@ impl<'a> Batches<'a> {
         self.for_loss(other.objective, other.scaling.clone()).weighted(other.weights.clone())
     }
 
-    /// The whole dataset with `units` as targets.
+    /// The whole dataset with `units` as targets, or what this process has of it.
     pub fn whole(&self, units: &[u32]) -> Batch {
+        match &self.shared {
+            Some((share, sharing)) => self.shared_whole(share, *sharing, units),
+            None => self.all_nodes(units),
+        }
+    }
+
+    fn all_nodes(&self, units: &[u32]) -> Batch {
         let targets = units.iter().map(|&unit| (unit, unit)).collect();
         self.batch(self.reach.clone(), Arc::clone(&self.features), self.graph_ptr.to_vec(), targets)
     }
 
-    /// The graphs that hold `units` (in order of first appearance), with `units` as targets.
+    /// The graphs that hold `units` (in order of first appearance), with `units` as targets, or those of them that are this
+    /// process's.
     pub fn holding(&self, units: &[u32]) -> Batch {
         if let Reach::Table(rows) = &self.reach {
             return self.tabulated(rows, units, None);
@@ -229,6 +253,13 @@ impl<'a> Batches<'a> {
         if self.dataset.graphs() == 1 {
             return self.whole(units);
         }
+        match &self.shared {
+            Some((share, _)) => self.shared_graphs(share, units),
+            None => self.graphs_of(units),
+        }
+    }
+
+    fn graphs_of(&self, units: &[u32]) -> Batch {
         const ABSENT: usize = usize::MAX;
         let mut first_row = vec![ABSENT; self.dataset.graphs()];
         let (mut ranges, mut graph_ptr) = (Vec::new(), vec![0]);
@@ -269,7 +300,8 @@ impl<'a> Batches<'a> {
         });
         let (objective, outputs) = (self.objective, labels.outputs());
         let streamed = self.streamed;
-        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, weights, units, streamed }
+        let part = None;
+        Batch { reach, features, graph_ptr, level: *level, objective, outputs, targets, weights, units, streamed, part }
     }
 }
 

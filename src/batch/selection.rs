@@ -36,6 +36,8 @@ impl Batches<'_> {
     /// for walks are drawn. Of a table these are all its rows, in their order.
     pub fn collected(&self, units: &[u32]) -> Option<Batch> {
         match &self.reach {
+            // A process has other rows than its targets' numbers say.
+            _ if self.shared.is_some() => None,
             Reach::Table(_) if self.draws() => None,
             Reach::Table(rows) => Some(self.tabulated(rows, &rows.table.contents.units, None)),
             Reach::Walk(_) | Reach::Weights(_) => Some(self.whole(units)),

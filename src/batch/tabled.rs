@@ -1,6 +1,6 @@
 //! Batches from a table of walks: rows of it, and perhaps sampled walks that correct what it interpolates.
 
-use super::{Batch, Batches, Reach};
+use super::{Batch, Batches, Part, Reach};
 use harmonia_graph::dataset::{Dataset, Features, Level};
 use harmonia_graph::graph::sampled_walks;
 use harmonia_graph::seed::Stream;
@@ -98,11 +98,11 @@ impl<'a> Batches<'a> {
     }
 
     /// A row per unit, see [`TableRows::of_units`].
-    pub(super) fn tabulated(&self, like: &TableRows, units: &[u32], stream: Option<Stream>) -> Batch {
+    pub(super) fn tabulated(&self, like: &TableRows, asked: &[u32], stream: Option<Stream>) -> Batch {
         let (table, dropped) = (&like.table, like.dropped);
         let sampled = self.sampled.as_ref().zip(stream);
         let walks = if sampled.is_some() { like.walks } else { 0 };
-        let reach = TableRows { walks, ..like.of_units(units) };
+        let reach = TableRows { walks, ..like.of_units(asked) };
         let units: Vec<u32> = reach.rows.iter().map(|&row| table.contents.units[row as usize]).collect();
         let (own, first_end, d, points) = (reach.own(), reach.first_end(), self.features.cols, table.grid.most());
         let mut values = vec![0f32; reach.nodes() * d];
@@ -129,6 +129,7 @@ impl<'a> Batches<'a> {
         let rows = (0..).zip(&units).map(|(row, &unit)| (row, unit)).collect();
         let features = Features::dense_rows(d, values);
         // A row per unit, whatever it is: nothing is left to be summed over the nodes of a graph.
-        Batch { level: Level::Node, ..self.batch(Reach::Table(reach), Arc::new(features), vec![0], rows) }
+        let batch = Batch { level: Level::Node, ..self.batch(Reach::Table(reach), Arc::new(features), vec![0], rows) };
+        Batch { part: self.shared.as_ref().map(|(share, _)| Part::rows(share, asked)), ..batch }
     }
 }

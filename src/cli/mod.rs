@@ -28,6 +28,7 @@ mod shapes;
 mod signals;
 mod study;
 mod summary;
+mod team;
 mod threads;
 mod train;
 mod tune;
@@ -183,6 +184,10 @@ fn parsed<C: Parser>() -> (C, Vec<String>) {
             let failed = say(&version::long(C::command().get_name())).is_err();
             std::process::exit(i32::from(failed));
         }
+        // Of several processes one says it.
+        if team::is_follower() {
+            std::process::exit(error.exit_code());
+        }
         error.exit()
     })
 }
@@ -216,9 +221,16 @@ fn print(bytes: impl AsRef<[u8]>) -> Result<()> {
 
 fn exit(result: Result<()>, flags: &[String]) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            team::leave();
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             // Display of our errors already holds the whole chain.
+            if team::joined().is_some() {
+                team::fail(&error, &|whose| voice::error(format_args!("{whose}{error}")));
+                return ExitCode::from(error.exit_code() as u8);
+            }
             voice::error(&error);
             if let Some(hint) = hint::of(&error, flags) {
                 voice::hint(hint);

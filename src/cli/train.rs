@@ -2,7 +2,7 @@
 
 use super::settings::{Settings, integer};
 use super::signals::catch_interrupts;
-use super::{dry_run, machine, progress::ProgressBars, say, summary, voice, watch};
+use super::{dry_run, machine, progress::ProgressBars, say, summary, team, voice, watch};
 use crate::cli::threads::with_threads;
 use crate::config::{Config, DropoutPlace, Schedule};
 use crate::device::{Device, Machine};
@@ -10,10 +10,10 @@ use crate::on_machine;
 use crate::runs::load_dataset;
 use crate::runs::saved_layers;
 use crate::runs::{Extension, Fingerprint, RunDirectory, create_next, run_names};
-use crate::session::Session;
+use crate::session::{Session, Silent};
 use crate::settings::{Layers, own, presets};
 use crate::tabulate::{TablePlan, Tables, Tabulation};
-use crate::train::{Prepared, monotone, structured, weights};
+use crate::train::{Prepared, monotone, share_out, structured, weights};
 use clap::Args;
 use harmonia_graph::dataset::{Dataset, Level, Scaling};
 use harmonia_graph::error::{Error, Result};
@@ -96,8 +96,18 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
+    team::join()?;
     let (mut config, extension) = match &arguments.resume {
-        Some(directory) => resumed(directory, arguments.epochs)?,
+        Some(directory) => {
+            // The directory may be where the first process is, and nowhere else.
+            let mut extension = None;
+            let config = team::told(|| {
+                let (config, found) = resumed(directory, arguments.epochs)?;
+                extension = found;
+                Ok(config)
+            })?;
+            (config, extension)
+        }
         None => (config(&arguments, None)?, None),
     };
     if let Some(device) = &arguments.device {
@@ -110,7 +120,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         config.run.jobs = jobs;
         config.check()?;
     }
-    with_threads(config.run.threads, || {
+    with_threads(team::threads(config.run.threads), || {
         let (machine, reason) = machine::open(&config)?;
         let remarks = Remarks { is_host: matches!(machine, Machine::Host(_)), why_cpu: reason };
         on_machine!(&machine, device => run_on(device, &remarks, &arguments, config, extension.as_ref()))
@@ -158,8 +168,12 @@ fn run_on<D: Device<Real = f32>>(
     let first = Session { device, config: &config, stop: &stop }.names()[0];
     // Everything that can be wrong is found out before files are made.
     let mut first = Prepared::new(&whole, &config, first)?;
+    if let Some(team) = team::joined() {
+        team::check(&config, &whole)?;
+        share_out(&mut first, &config, team, device)?;
+    }
     if arguments.dry_run {
-        return say(&dry_run::text(device, &config, &first, arguments.json)?);
+        return if team::leads() { say(&dry_run::text(device, &config, &first, arguments.json)?) } else { Ok(()) };
     }
     config.engine.states.check(first.dataset.graph.is_symmetric())?;
     if config.run.jobs > 1 && device.copies() {
@@ -169,23 +183,27 @@ fn run_on<D: Device<Real = f32>>(
     }
     let at_a_time = config.run.jobs.clamp(1, run_names(&config.run).len());
     first.memory(device, &config).check_several(device, at_a_time)?;
-    if let Some(extension) = extension {
+    if let Some(extension) = extension.filter(|_| team::leads()) {
         extension.apply(&Fingerprint::of(&whole))?;
         announce_extension(extension, &config, &first)?;
     }
     make_paths_absolute(&mut config)?;
-    let root = match (&arguments.resume, &arguments.out) {
-        (Some(directory), _) => directory.clone(),
-        (None, Some(directory)) => {
-            RunDirectory::create(directory, &config)?;
-            directory.clone()
-        }
-        (None, None) => {
-            let name = if config.run.name.is_empty() { &first.dataset.name } else { &config.run.name };
-            create_next(name, &config)?
-        }
-    };
-    if arguments.resume.is_some() && root.join("summary.json").exists() {
+    let (root, is_done) = team::told(|| {
+        let root = match (&arguments.resume, &arguments.out) {
+            (Some(directory), _) => directory.clone(),
+            (None, Some(directory)) => {
+                RunDirectory::create(directory, &config)?;
+                directory.clone()
+            }
+            (None, None) => {
+                let name = if config.run.name.is_empty() { &first.dataset.name } else { &config.run.name };
+                create_next(name, &config)?
+            }
+        };
+        let is_done = arguments.resume.is_some() && root.join("summary.json").exists();
+        Ok((root, is_done))
+    })?;
+    if is_done {
         voice::line(format_args!("{} is already finished; its result:", root.display()));
     } else {
         announce(&config, &first, &device.name(), &root);
@@ -193,13 +211,16 @@ fn run_on<D: Device<Real = f32>>(
             voice::line(own_lines(choice, &first));
         }
         remarks.say();
-        let tables = Tables::default();
+        let tables = team::joined().map_or_else(Tables::default, Tables::of_team);
         watch::with(&arguments.settings.access.access(), |context| {
             first.tabulate(&tables, config.walk, &context.watch)
         })?;
     }
     let objective = first.objective;
     let session = Session { device, config: &config, stop: &stop };
+    if !team::leads() {
+        return session.run_prepared(&whole, first, None, &mut Silent).map(drop);
+    }
     let outcome =
         session.run_prepared(&whole, first, Some(&root), &mut ProgressBars::new(objective, config.train.metric))?;
     say(&if arguments.json { format!("{}\n", outcome.to_json()) } else { summary::text(&outcome, voice::width()) })

@@ -74,6 +74,36 @@ pub enum TableUse {
     Force,
 }
 
+/// What of a step is whose, where several processes share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareUse {
+    /// Whichever sizes and memory speak for.
+    #[default]
+    Auto,
+    /// Graphs of each batch.
+    Targets,
+    /// Rows of a table of walks.
+    Rows,
+    /// Columns of the logits.
+    Classes,
+    /// Nodes of the graph.
+    Nodes,
+}
+
+impl ShareUse {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            ShareUse::Auto => "auto",
+            ShareUse::Targets => "targets",
+            ShareUse::Rows => "rows",
+            ShareUse::Classes => "classes",
+            ShareUse::Nodes => "nodes",
+        }
+    }
+}
+
 /// Points of a feature in a table, at most.
 pub const MOST_TABLE_POINTS: usize = 65;
 /// Walks of a unit and step that correct a table, at most.
@@ -108,6 +138,8 @@ pub struct Engine {
     /// Bytes that training may take of a GPU's memory; what has no room comes in panels. 0: what is free. Results do not depend
     /// on it.
     pub device_memory: usize,
+    /// `auto`, `targets`, `rows`, `classes` or `nodes`: what of a step is whose, where several processes share a run.
+    pub share: ShareUse,
 }
 
 impl Default for Engine {
@@ -123,6 +155,7 @@ impl Default for Engine {
             table_bytes: 4 << 30,
             walks: 4,
             device_memory: 0,
+            share: ShareUse::default(),
         }
     }
 }

@@ -8,7 +8,7 @@ mod smoothness;
 mod train;
 
 pub use class_weights::ClassWeights;
-pub use engine::{Engine, MOST_TABLE_POINTS, MOST_WALKS, Monb, Propagate, Sparse, States, TableUse};
+pub use engine::{Engine, MOST_TABLE_POINTS, MOST_WALKS, Monb, Propagate, ShareUse, Sparse, States, TableUse};
 pub use monotone::Monotone;
 pub use smoothness::Smoothness;
 pub use train::{DropoutPlace, HopBasis, Metric, Optimizer, Schedule, Train};

@@ -257,6 +257,14 @@ pub trait Device: Sync + Sized {
     fn hops(&self, inputs: &Self::Inputs, layout: &Layout) -> Result<Self::Hops>;
     /// Overwrites a buffer with as many values.
     fn write(&self, buffer: &mut Self::Buffer, values: &[Self::Real]) -> Result<()>;
+    /// Overwrites some rows of a buffer of rows x `width`. Through the host, where a device has no better way.
+    fn write_rows(&self, buffer: &mut Self::Buffer, rows: &[u32], width: usize, values: &[Self::Real]) -> Result<()> {
+        let mut all = self.download(buffer)?;
+        for (&row, values) in rows.iter().zip(values.chunks_exact(width.max(1))) {
+            all[row as usize * width..][..width].copy_from_slice(values);
+        }
+        self.write(buffer, &all)
+    }
     /// Copies back into memory that is there; lengths are equal.
     fn read(&self, values: &mut [Self::Real], buffer: &Self::Buffer) -> Result<()>;
     /// Copies from one buffer to another of its length, on the device: nobody waits.

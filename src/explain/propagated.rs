@@ -84,6 +84,7 @@ impl Case<'_> {
             weights: None,
             units: Vec::new(),
             streamed: Streamed::NOTHING,
+            part: None,
         };
         // One or two columns walk; sums over graphs that walk at all are the business of feature space.
         let space = if self.dataset.level == Level::Graph { Space::Features } else { Space::Classes };

@@ -9,6 +9,7 @@ pub mod panels;
 mod pass;
 mod profile;
 mod resident;
+mod shared;
 mod smoothness;
 pub mod traffic;
 

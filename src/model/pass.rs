@@ -297,6 +297,24 @@ impl<'a, D: Device> Pass<'a, D> {
         ops.loss(verdict, d_logits, logits, inputs)
     }
 
+    /// The same of logits that are not those of this pass; where they come from, its own will be put by
+    /// [`Pass::set_d_logits`].
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_loss_of(&mut self, d_logits: &mut D::Buffer, logits: &D::Buffer, inputs: &D::Inputs) -> Result<()> {
+        self.ops.loss(&mut self.verdict, d_logits, logits, inputs)
+    }
+
+    /// The gradient by some rows of the logits (rows x `width`); that by all others is zero.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn set_d_logits(&mut self, rows: &[u32], width: usize, values: &[D::Real]) -> Result<()> {
+        self.device.clear(&mut self.d_logits)?;
+        self.device.write_rows(&mut self.d_logits, rows, width, values)
+    }
+
     /// What is known of the pass once everything that was asked for is done.
     ///
     /// # Errors

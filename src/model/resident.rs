@@ -3,6 +3,7 @@
 //! Steps are taken from the targets, predictions made at the rows that are asked for: who is near enough to count for them
 //! is found once for each set of rows, and nothing else is computed.
 
+use super::shared::{Gathered, OwnColumns};
 use super::{Pass, Randomness};
 use crate::architecture::Layout;
 use crate::batch::{Batch, Selection};
@@ -25,6 +26,8 @@ pub struct Resident<'a, D: Device> {
     targets: Option<Option<D::Scope>>,
     /// The rows that were asked for last.
     scored: Option<ScoredRows<D>>,
+    /// Where several processes share the classes: what passes of a rank's own need.
+    columns: Option<OwnColumns<D>>,
 }
 
 /// Rows whose logits are asked for: who counts for them, and how they are read.
@@ -32,6 +35,8 @@ struct ScoredRows<D: Device> {
     rows: Vec<u32>,
     scope: Option<D::Scope>,
     reader: D::RowReader,
+    /// Where several processes have some of them each.
+    gathered: Option<Gathered>,
 }
 
 impl<'a, D: Device> Resident<'a, D> {
@@ -42,8 +47,9 @@ impl<'a, D: Device> Resident<'a, D> {
     pub fn new(device: &'a D, layout: &'a Layout, plan: Plan, batch: Batch) -> Result<Self> {
         let inputs = device.inputs(&batch, plan)?;
         let pass = Pass::new(device, layout, plan, &batch, &inputs)?;
+        let columns = OwnColumns::of(device, &batch, plan)?;
         let batch = Some(batch);
-        Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
+        Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None, columns })
     }
 
     /// Another batch in place of this one, keeping the buffers where they fit. What does not fit is freed first: two
@@ -56,8 +62,9 @@ impl<'a, D: Device> Resident<'a, D> {
         drop((inputs, targets, scored));
         let inputs = device.inputs(&batch, plan)?;
         let pass = pass.refitted(&batch, &inputs)?;
+        let columns = OwnColumns::of(device, &batch, plan)?;
         let batch = Some(batch);
-        Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None })
+        Ok(Resident { device, layout, plan, batch, inputs, pass, targets: None, scored: None, columns })
     }
 
     /// A batch of some graphs, or rows of a table, in place of this one, put together on the device.
@@ -70,7 +77,7 @@ impl<'a, D: Device> Resident<'a, D> {
         let inputs = device.select(collection, selection)?;
         let pass = pass.refitted(selection, &inputs)?;
         // Graphs are whole and near their targets, and tables have no neighbours: everybody counts.
-        Ok(Resident { device, layout, plan, batch: None, inputs, pass, targets: Some(None), scored: None })
+        Ok(Resident { device, layout, plan, batch: None, inputs, pass, targets: Some(None), scored: None, columns: None })
     }
 
     /// What it was uploaded from.
@@ -87,6 +94,7 @@ impl<'a, D: Device> Resident<'a, D> {
     /// The device failed.
     pub fn retarget(&mut self, batch: Batch) -> Result<()> {
         self.device.retarget(&mut self.inputs, &batch)?;
+        self.columns = OwnColumns::of(self.device, &batch, self.plan)?;
         self.batch = Some(batch);
         self.targets = None;
         Ok(())
@@ -141,9 +149,13 @@ impl<'a, D: Device> Resident<'a, D> {
         if self.targets.is_none() {
             let batch = self.batch()?;
             let rows: Vec<u32> = batch.units.iter().map(|&(row, _)| row).collect();
-            self.targets = Some(self.device.scope(batch, &rows, self.layout.architecture.scoped_hops())?);
+            self.targets = Some(self.near(batch, &rows)?);
         }
         let scope = self.targets.as_ref().and_then(Option::as_ref);
+        if let Some(columns) = &mut self.columns {
+            let Resident { device, inputs, pass, .. } = self;
+            return columns.take_gradient(device, pass, inputs, scope, gradient, parameters, randomness);
+        }
         self.pass.forward_of(scope, &self.inputs, parameters, randomness)?;
         self.pass.take_loss(&self.inputs)?;
         self.pass.backward_from(scope, gradient, &self.inputs, parameters, randomness)
@@ -188,24 +200,37 @@ impl<'a, D: Device> Resident<'a, D> {
     /// # Errors
     /// The device failed.
     pub fn ask_logits(&mut self, parameters: &D::Buffer, units: &[u32], whole: bool) -> Result<()> {
-        if whole {
-            return self.ask_rows(parameters, units);
+        let batch = self.batch()?;
+        let (rows, gathered) = match &batch.part {
+            None if whole => return self.ask_rows(parameters, units, None),
+            None => (batch.units[..units.len()].iter().map(|&(row, _)| row).collect(), None),
+            Some(part) => Gathered::of(part, batch, units, whole),
+        };
+        self.ask_rows(parameters, &rows, gathered)
+    }
+
+    /// Who counts for some rows; everybody where a process has but some of the nodes.
+    fn near(&self, batch: &Batch, rows: &[u32]) -> Result<Option<D::Scope>> {
+        match batch.part.as_ref().is_some_and(|part| part.halo.is_some()) {
+            true => Ok(None),
+            false => self.device.scope(batch, rows, self.layout.architecture.scoped_hops()),
         }
-        let rows: Vec<u32> = self.batch()?.units[..units.len()].iter().map(|&(row, _)| row).collect();
-        self.ask_rows(parameters, &rows)
     }
 
     /// Some rows of the logits, without noise or dropout.
-    fn ask_rows(&mut self, parameters: &D::Buffer, rows: &[u32]) -> Result<()> {
+    fn ask_rows(&mut self, parameters: &D::Buffer, rows: &[u32], gathered: Option<Gathered>) -> Result<()> {
         let mut scored = match self.scored.take() {
-            Some(scored) if scored.rows == rows => scored,
+            Some(scored) if scored.rows == rows => ScoredRows { gathered, ..scored },
             other => {
                 drop(other);
-                let batch = self.batch()?;
-                let scope = self.device.scope(batch, rows, self.layout.architecture.scoped_hops())?;
-                let reader = self.device.row_reader(rows, batch.outputs)?;
-                ScoredRows { rows: rows.to_vec(), scope, reader }
+                let scope = self.near(self.batch()?, rows)?;
+                let reader = self.device.row_reader(rows, self.layout.architecture.outputs)?;
+                ScoredRows { rows: rows.to_vec(), scope, reader, gathered }
             }
+        };
+        let parameters = match &mut self.columns {
+            Some(columns) => columns.own_parameters(self.device, parameters)?,
+            None => parameters,
         };
         let logits = self.pass.predict_of(scored.scope.as_ref(), &self.inputs, parameters)?;
         self.device.send_rows(&mut scored.reader, logits)?;
@@ -222,6 +247,9 @@ impl<'a, D: Device> Resident<'a, D> {
         let had_room = self.pass.had_room()?;
         let scored = self.scored.as_mut().ok_or_else(|| Error::Device("no logits were asked for".into()))?;
         self.device.receive_rows(out, &mut scored.reader)?;
-        Ok(had_room)
+        match &scored.gathered {
+            Some(gathered) => gathered.gather(out).map(|()| had_room),
+            None => Ok(had_room),
+        }
     }
 }

@@ -76,6 +76,7 @@ impl<'a, D: Device> Smoothness<'a, D> {
             weights: None,
             units: Vec::new(),
             streamed: Streamed::NOTHING,
+            part: None,
         };
         let inputs = device.inputs(&batch, Plan { space: Space::Features, sparse: false, ..plan })?;
         let responses = device.responses(&inputs, layout, false)?;

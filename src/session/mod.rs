@@ -3,6 +3,7 @@
 
 mod kept;
 mod one_run;
+mod team;
 
 pub use kept::Kept;
 
@@ -10,7 +11,8 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::runs::{Fingerprint, Outcome, RunSummary, run_directory, run_names};
 use crate::tabulate::Tables;
-use crate::train::{EpochRecord, Prepared, RunName, structured};
+use crate::team::Team;
+use crate::train::{EpochRecord, Prepared, RunName, share_out, structured};
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::stop::Stop;
@@ -19,7 +21,7 @@ use harmonia_graph::{files, lock};
 use one_run::{RunPlace, finished};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Hears of progress. All methods may do nothing. Small runs of a session are trained side by side.
 pub trait Observer: Send {
@@ -77,6 +79,9 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
         let names = self.names();
+        let team = first.share.as_ref().map(|share| Arc::clone(&share.team));
+        // Others train with the first, which alone writes.
+        let root = root.filter(|_| team::leads(team.as_deref()));
         let (workers, threads) = self.side_by_side(&first, names.len());
         // A single run locks its own directory, which is the root.
         let _lock = match root.filter(|_| names.len() > 1) {
@@ -94,6 +99,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             root,
             device_name: self.device.name(),
             tables: self.tables(&first),
+            team,
             data: OnceLock::new(),
             first: Mutex::new(Some(first)),
             observer: Mutex::new(observer),
@@ -120,7 +126,10 @@ impl<D: Device<Real = f32>> Session<'_, D> {
 
     /// The tables of the session; that of the first run may have been made already.
     fn tables(&self, first: &Prepared) -> Tables {
-        let tables = Tables::default();
+        let tables = match &first.share {
+            Some(share) => Tables::of_team(&share.team),
+            None => Tables::default(),
+        };
         if let (Some(plan), Some(table)) = (first.tabulation.plan(), &first.table) {
             tables.remember(&first.dataset, self.config.walk, plan, table);
         }
@@ -136,6 +145,8 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     fn side_by_side(&self, first: &Prepared, runs: usize) -> (usize, usize) {
         let threads = rayon::current_num_threads();
         match self.config.run.jobs {
+            // All processes are at the same run.
+            _ if first.share.is_some() => (1, threads),
             0 if first.is_small(self.device, self.config) => (threads.min(runs), threads.min(runs)),
             0 => (1, threads),
             jobs => (jobs.min(runs), threads),
@@ -146,7 +157,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         let mut runs = Vec::new();
         for &name in all.names {
             runs.push(self.run_named(all, name)?);
-            if self.stop.asked() && runs.len() < all.names.len() {
+            if team::agreed(all.team.as_deref(), self.stop.asked())? && runs.len() < all.names.len() {
                 return Err(interrupted(all.root));
             }
         }
@@ -173,15 +184,20 @@ impl<D: Device<Real = f32>> Session<'_, D> {
     /// One run of the session: kept where it is complete, else trained.
     fn run_named(&self, all: &Runs<'_>, name: RunName) -> Result<RunSummary> {
         let path = all.root.map(|root| run_directory(root, &self.config.run, name));
-        if let (Some(path), Some(summary)) = (&path, path.as_deref().map(finished).transpose()?.flatten()) {
+        let done = path.as_deref().map(finished).transpose()?.flatten();
+        if let Some(summary) = team::told(all.team.as_deref(), done)? {
             // A kill at the very end leaves a lock.
-            files::remove_unfinished(path);
+            path.iter().for_each(|path| files::remove_unfinished(path));
             return Ok(summary);
         }
         let ready = all.first.lock().unwrap_or_else(PoisonError::into_inner).take_if(|first| first.name == name);
         let mut run = match ready {
             Some(run) => run,
-            None => Prepared::new(all.dataset, self.config, name)?,
+            None => {
+                let mut run = Prepared::new(all.dataset, self.config, name)?;
+                all.team.iter().try_for_each(|team| share_out(&mut run, self.config, team, self.device))?;
+                run
+            }
         };
         run.tabulate(&all.tables, self.config.walk, &self.watch()).map_err(|error| stopped(error, all.root))?;
         let (device_name, abort) = (&all.device_name, &all.abort);
@@ -274,6 +290,8 @@ struct Runs<'a> {
     device_name: String,
     /// Tables of walks that runs share.
     tables: Tables,
+    /// The processes that share every run.
+    team: Option<Arc<dyn Team>>,
     /// The first run, made ready, until it begins.
     first: Mutex<Option<Prepared>>,
     observer: Mutex<&'a mut dyn Observer>,

@@ -1,6 +1,6 @@
 //! One run from start to end: restored or fresh, epochs with checkpoints, then everything that is written about it.
 
-use super::{Observer, Session, interrupted, stopped};
+use super::{Observer, Session, interrupted, stopped, team};
 use crate::architecture::Layout;
 use crate::config::Config;
 use crate::device::Device;
@@ -16,6 +16,7 @@ use crate::runs::{
 };
 use crate::settings::to_toml;
 use crate::tabulate::Tables;
+use crate::team::Team;
 use crate::train::trainer::{State, Which};
 use crate::train::{EpochRecord, Prepared, RunName, Trainer, baselines, choice, honesty};
 use harmonia_graph::dataset::Dataset;
@@ -86,9 +87,11 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             return Ok(None);
         }
         let kept = place.path.map(|path| saved_layers(path)?.finish()).transpose()?;
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.train.smoothness.settled().is_some()) {
+        let known = kept.as_ref().filter(|kept| kept.train.smoothness.settled().is_some());
+        let known = known.map(|kept| kept.train.smoothness.clone());
+        if let Some(known) = team::told(team_of(run), known)? {
             let mut config = self.config.clone();
-            config.train.smoothness = kept.train.smoothness.clone();
+            config.train.smoothness = known;
             return Ok(Some(config));
         }
         let settled = choice::settle(self.device, run, self.config, (place.tables, self.stop));
@@ -110,7 +113,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         observer: &Mutex<&mut dyn Observer>,
     ) -> Result<Finished> {
         let (mut directory, restored) = opened.unzip();
-        let restored = restored.flatten();
+        let restored = team::restored(team_of(run), restored.flatten())?;
         let (state, spent) = restored.map_or((None, 0.0), |(state, seconds)| (Some(state), seconds));
         let mut trainer = Trainer::new(self.device, run, self.config, state)?;
         honesty::restore(&mut trainer, run, self.config, place.tables, &self.watch())
@@ -163,7 +166,7 @@ impl<D: Device<Real = f32>> Session<'_, D> {
             let mut record = trainer.epoch()?;
             record.seconds = elapsed();
             tell().epoch(run.name, &record);
-            let asked = self.stop.asked() || place.abort.load(Ordering::Relaxed);
+            let asked = team::agreed(team_of(run), self.stop.asked() || place.abort.load(Ordering::Relaxed))?;
             let stop = asked && !trainer.finished();
             if let Some(directory) = &mut directory {
                 directory.log(&record)?;
@@ -301,6 +304,11 @@ impl<D: Device<Real = f32>> Session<'_, D> {
         directory.copy_metrics(&self.config.run.metrics)?;
         Ok((directory, restored))
     }
+}
+
+/// The processes that share a run.
+fn team_of(run: &Prepared) -> Option<&dyn Team> {
+    run.share.as_ref().map(|share| &*share.team)
 }
 
 /// What is written once, at the end: means of responses, what else is measured on the data, the page, and last the summary.

@@ -5,7 +5,8 @@
 //! walks, units or grid of another kind have another key, so that seeds, folds and settings of training share a table and
 //! nothing stale is read. A build that was killed goes on at the first block that is not there or not sound.
 
-use super::{Builder, TablePlan};
+use super::{Builder, TablePlan, shared};
+use crate::team::Team;
 use crate::plan::DatasetSizes;
 use bytemuck::cast_slice;
 use harmonia_graph::dataset::{Dataset, Level, Values};
@@ -36,6 +37,8 @@ const PORTION: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct Tables {
     made: Mutex<Vec<(String, Arc<WalkTable>)>>,
+    /// The processes that make them together, and have some rows each.
+    team: Option<Arc<dyn Team>>,
 }
 
 /// `table.json`: what a table is, for people and for the next run.
@@ -73,6 +76,11 @@ struct BlockDescription {
 }
 
 impl Tables {
+    /// Those that several processes make together: each gets the rows that are its own.
+    pub fn of_team(team: &Arc<dyn Team>) -> Tables {
+        Tables { team: Some(Arc::clone(team)), ..Tables::default() }
+    }
+
     /// The table of a plan: remembered, kept on disk, or made now. Only one process makes a table that is kept.
     ///
     /// # Errors
@@ -83,6 +91,12 @@ impl Tables {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, table)) = made.iter().find(|(known, _)| *known == key) {
             return Ok(Arc::clone(table));
+        }
+        if let Some(team) = &self.team {
+            let table = Arc::new(shared::table(dataset, walk, plan, &**team, watch)?);
+            made.truncate(REMEMBERED - 1);
+            made.insert(0, (key, Arc::clone(&table)));
+            return Ok(table);
         }
         // Where nothing can be written, as beside a store that many share, a table that is there is read all the same.
         let usable = |home: &PathBuf| home.join(&key[..16]).join("table.json").exists() || is_writable(home);

@@ -9,6 +9,7 @@ pub mod kept;
 mod nodes;
 mod plan;
 mod scale;
+mod shared;
 
 pub use kept::Tables;
 pub use plan::{TablePlan, Tabulation};
@@ -42,6 +43,11 @@ impl<'a> Builder<'a> {
     /// How many blocks there are.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// The features of one.
+    pub fn features(&self, at: usize) -> Range<usize> {
+        self.blocks[at].clone()
     }
 
     /// One of them.

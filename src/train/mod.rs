@@ -12,6 +12,7 @@ pub mod monotone;
 mod prepare;
 mod regression;
 pub mod schedule;
+mod sharing;
 pub mod stopping;
 pub mod trainer;
 mod warm_start;
@@ -19,4 +20,5 @@ pub mod weights;
 
 pub use fit::fit;
 pub use prepare::{Prepared, RunName, layout, prepare, structured};
+pub use sharing::share_out;
 pub use trainer::{EpochRecord, Evaluation, Trainer};

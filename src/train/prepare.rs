@@ -8,6 +8,7 @@ use crate::loss::Objective;
 use crate::model::{MemoryPlan, pair_bytes};
 use crate::plan::{Plan, pairs};
 use crate::tabulate::{Builder, Tables, Tabulation};
+use crate::team::Share;
 use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule, Structure};
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::{ShellSearch, Transition, Walk};
@@ -174,6 +175,8 @@ pub struct Prepared {
     pub tabulation: Tabulation,
     /// That table, once it is made.
     pub table: Option<Arc<WalkTable>>,
+    /// What of its steps is this process's, where several share them.
+    pub share: Option<Arc<Share>>,
 }
 
 impl Prepared {
@@ -205,7 +208,7 @@ impl Prepared {
         monotone::check(&dataset, scaling.as_ref(), &layout, objective, config)?;
         let weights = weights::of_run(&dataset, &config.train, name.seed)?;
         let tabulation = Tabulation::choose(config, &dataset, &layout, plan)?;
-        Ok(Prepared { name, dataset, scaling, layout, plan, objective, weights, tabulation, table: None })
+        Ok(Prepared { name, dataset, scaling, layout, plan, objective, weights, tabulation, table: None, share: None })
     }
 
     /// Makes the table that steps read, or finds it, where they read one.
@@ -235,7 +238,7 @@ impl Prepared {
     /// Whether training leaves most threads waiting and does not suffer from a neighbour: as results do not depend on threads,
     /// several such runs may as well have one each.
     pub fn is_small<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> bool {
-        !device.copies() && self.memory(device, config).device_bytes() <= SMALL
+        !device.copies() && self.share.is_none() && self.memory(device, config).device_bytes() <= SMALL
     }
 
     /// Memory that training takes.

@@ -7,7 +7,7 @@ use crate::real::Real;
 use half::{bf16, f16};
 
 /// A stored number that is computed with as `T`.
-pub trait Element<T>: Copy + Default + Send + Sync + 'static {
+pub trait Element<T>: bytemuck::Pod + Default + Send + Sync {
     /// To compute with.
     fn load(self) -> T;
     /// To store.

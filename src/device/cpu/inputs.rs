@@ -1,6 +1,7 @@
 //! A batch made ready for the CPU ops.
 
 use super::chunks;
+use super::shared_walk::CpuHalo;
 use super::pairs::KnownPairs;
 use super::shells::KnownShells;
 use crate::batch::{Batch, Reach, TableRows};
@@ -8,6 +9,7 @@ use crate::device::no_walk;
 use crate::loss::{Objective, Targets};
 use crate::plan::Plan;
 use crate::real::Real;
+use crate::team::Halo;
 use half::f16;
 use harmonia_graph::array::Array;
 use harmonia_graph::dataset::{Features, Level, SparseRows, Values};
@@ -78,12 +80,15 @@ pub struct CpuWalk<T> {
     chunks: Vec<usize>,
     /// The same for A^T, where it is another matrix.
     transposed_chunks: Option<Vec<usize>>,
+    /// What hops read of nodes that other processes have.
+    pub halo: Option<CpuHalo>,
 }
 
 impl<T: Real> CpuWalk<T> {
-    fn new(transition: &Arc<Transition>) -> Result<Self> {
-        transition.matrix().check_range()?;
+    fn new(transition: &Arc<Transition>, halo: Option<&Arc<Halo>>) -> Result<Self> {
+        transition.matrix().check_columns(transition.nodes() + halo.map_or(0, |halo| halo.others()))?;
         Ok(CpuWalk {
+            halo: halo.map(|halo| CpuHalo::new(halo, transition.matrix(), transition.transposed())),
             inverse_degree: transition.degree().iter().map(|&degree| T::from_f64(1.0 / degree)).collect(),
             chunks: chunks::balanced(&transition.matrix().row_ptr, chunks::WALK_ENTRIES),
             transposed_chunks: (!transition.is_symmetric())
@@ -144,7 +149,10 @@ impl<T: Real> CpuInputs<T> {
         Ok(CpuInputs {
             nodes: batch.nodes(),
             reach: match &batch.reach {
-                Reach::Walk(transition) => CpuReach::Walk(CpuWalk::new(transition)?),
+                Reach::Walk(transition) => {
+                    let halo = batch.part.as_ref().and_then(|part| part.halo.as_ref());
+                    CpuReach::Walk(CpuWalk::new(transition, halo)?)
+                }
                 Reach::Weights(weights) => {
                     CpuReach::Weights(weights.values().iter().map(|&value| T::from_f64(value)).collect())
                 }
@@ -162,7 +170,7 @@ impl<T: Real> CpuInputs<T> {
             outputs: batch.outputs,
             targets: batch.targets.clone(),
             weights: batch.weights.clone(),
-            units: batch.units.len(),
+            units: batch.counted(),
             pairs: KnownPairs::default(),
             shells: KnownShells::default(),
             values: OnceLock::new(),

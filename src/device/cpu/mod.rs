@@ -28,6 +28,7 @@ mod project;
 mod propagate;
 mod readout;
 mod route;
+mod shared_walk;
 mod shells;
 mod table;
 mod table_rows;
@@ -147,7 +148,7 @@ impl<T: Ops> Device for Cpu<T> {
     fn retarget(&self, inputs: &mut CpuInputs<T>, batch: &Batch) -> Result<()> {
         inputs.targets.clone_from(&batch.targets);
         inputs.weights.clone_from(&batch.weights);
-        inputs.units = batch.units.len();
+        inputs.units = batch.counted();
         Ok(())
     }
 
@@ -235,6 +236,13 @@ impl<T: Ops> Device for Cpu<T> {
 
     fn write(&self, buffer: &mut Vec<T>, values: &[T]) -> Result<()> {
         buffer.copy_from_slice(values);
+        Ok(())
+    }
+
+    fn write_rows(&self, buffer: &mut Vec<T>, rows: &[u32], width: usize, values: &[T]) -> Result<()> {
+        for (&row, values) in rows.iter().zip(values.chunks_exact(width.max(1))) {
+            buffer[row as usize * width..][..width].copy_from_slice(values);
+        }
         Ok(())
     }
 

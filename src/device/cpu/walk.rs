@@ -4,7 +4,8 @@
 //! Backward  Y_0 = dlogits, Y_{t+1} = M^T Y_t. Kept is Z_t = D^-1 Y_t, because Z_{t+1} = D^-1 A^T Z_t is a step like that of
 //!           the forward pass: gathered, then divided by the degree of the row. Whoever reads Y_t multiplies by the degree.
 //! A graph task has no walk but weights: logits = beta + sum_j sum_t v_t[j] G_t[j], Y_t[j] = v_t[j] dlogits of its graph.
-//! Where responses reach targets otherwise than by walks, `shells`, `filter` and `pairs` do the same.
+//! Where responses reach targets otherwise than by walks, `shells`, `filter` and `pairs` do the same; where processes have nodes of
+//! their own, `shared_walk`.
 //! dbeta = column sums of dlogits. Deterministic: every row is summed in the order of its entries.
 //! Where few rows are scored, A_t is computed within t steps of them only, and Y_t, zero elsewhere, summed from those within
 //! t - 1 steps: the same bits as from everything.
@@ -13,7 +14,7 @@ use super::element::Element;
 use super::gather::{self, Part};
 use super::hops::{Hops, with_states};
 use super::inputs::{CpuReach, CpuWalk};
-use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, filter, pairs, shells};
+use super::{Cpu, CpuInputs, ROW_CHUNK, chunks, filter, pairs, shared_walk, shells};
 use crate::architecture::{Layout, Spread};
 use crate::device::no_walk;
 use crate::real::Real;
@@ -43,6 +44,11 @@ pub fn forward<T: Real>(
         Spread::Shells => return shells::forward(logits, hops, parameters, inputs, scope, layout),
         Spread::Filter => return filter::forward(logits, hops, parameters, inputs, layout),
         Spread::Pairs => return pairs::forward(logits, hops, parameters, inputs, scope, layout),
+    }
+    if let CpuReach::Walk(walk) = &inputs.reach
+        && let Some(halo) = &walk.halo
+    {
+        return shared_walk::forward(cpu, logits, hops, bias, walk, halo);
     }
     let (rows, width, count) = (hops.rows, hops.width, hops.hops);
     with_states!(&mut hops.states, states => match &inputs.reach {
@@ -78,6 +84,11 @@ pub fn backward<T: Real>(
         Spread::Shells => return shells::backward(gradient, hops, d_logits, inputs, layout),
         Spread::Filter => return filter::backward(gradient, hops, d_logits, inputs, layout),
         Spread::Pairs => return pairs::backward(gradient, hops, d_logits, inputs, layout),
+    }
+    if let CpuReach::Walk(walk) = &inputs.reach
+        && let Some(halo) = &walk.halo
+    {
+        return shared_walk::backward(cpu, hops, d_logits, outputs, walk, halo);
     }
     let is_half = matches!(hops.states, super::hops::Stored::F16(_));
     hops.scale = match &inputs.reach {

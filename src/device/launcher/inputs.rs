@@ -140,6 +140,13 @@ impl<V: Driver> DeviceScope<V> {
 
 impl<V: Driver> DeviceInputs<V> {
     pub(super) fn new(launcher: &Launcher<V>, batch: &Batch, plan: Plan) -> Result<Self> {
+        if batch.part.as_ref().is_some_and(|part| part.halo.is_some()) {
+            return Err(Error::Config(
+                "engine.share = nodes is for CPUs: on GPUs set engine.share = classes, where every process walks some columns of the \
+                 whole graph (larger than a GPU it comes in panels)"
+                    .into(),
+            ));
+        }
         let graph_ptr: Vec<u64> = batch.graph_ptr.iter().map(|&node| node as u64).collect();
         Ok(DeviceInputs {
             features: match batch.features.values() {
@@ -168,7 +175,7 @@ impl<V: Driver> DeviceInputs<V> {
             outputs: batch.outputs,
             targets: launcher.copy(&batch.target_words())?,
             target_rows: Some(launcher.copy(&target_rows(batch))?),
-            units: batch.units.len(),
+            units: batch.counted(),
         })
     }
 

@@ -166,7 +166,10 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             self.collection = None;
         }
         if batches.shares_nodes() {
+            // Processes that share classes have as many columns fewer each.
+            let alone = !batches.is_shared();
             let panels = PanelPlan::of(self.device, self.dataset(), self.layout, self.config.engine.states);
+            let panels = panels.filter(|_| alone);
             if let (Some(plan), Reach::Walk(transition)) = (panels, batches.reach()) {
                 let parameters = self.device.download(parameters)?;
                 let x = &self.dataset().features;
@@ -174,14 +177,14 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             }
             let mut resident = match self.scored.take() {
                 Some(resident) => resident,
-                None => Resident::new(self.device, self.layout, plan, batches.whole(units))?,
+                None => self.resident(plan, batches.whole(units))?,
             };
             resident.unit_logits(&mut logits, parameters, units, true)?;
             self.scored = Some(resident);
             return Ok(logits);
         }
         for units in portions(batches.dataset, units, self.config.train.batch_size) {
-            let mut resident = Resident::new(self.device, self.layout, plan, batches.holding(units))?;
+            let mut resident = self.resident(plan, batches.holding(units))?;
             let mut portion = Vec::new();
             resident.unit_logits(&mut portion, parameters, units, false)?;
             logits.extend(portion);
@@ -294,7 +297,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             Some(resident) => Ok(resident),
             None => {
                 let Way { plan, batches } = self.validation();
-                Resident::new(self.device, self.layout, *plan, batches.holding(&batches.dataset.split.valid))
+                self.resident(*plan, batches.holding(&batches.dataset.split.valid))
             }
         }
     }

@@ -15,12 +15,13 @@ use super::stopping::{Decision, Goal, Stopping};
 use super::warm_start::warm_start;
 use super::{Prepared, RunName, choice, hop_basis, schedule};
 use crate::architecture::{Layout, Routes};
-use crate::batch::Batches;
+use crate::batch::{Batch, Batches};
 use crate::config::{Config, DropoutPlace};
 use crate::device::Device;
 use crate::loss::{Calibration, Objective, ScoreKind, Scores, TargetScaling};
 use crate::model::{FittedModel, Profile, Randomness, Resident, Smoothness, initial_parameters};
 use crate::plan::Plan;
+use crate::team::{Share, Sharing};
 use ahead::Ahead;
 use harmonia_graph::dataset::{Dataset, Scaling};
 use harmonia_graph::error::{Error, Result};
@@ -167,6 +168,10 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     checks: [D::Verdict; 2],
     /// Logits that are being scored.
     logits: Vec<f32>,
+    /// What of a step is this process's, where several share it.
+    share: Option<&'a Arc<Share>>,
+    /// A gradient on its way between them.
+    joined: Vec<f32>,
 }
 
 impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
@@ -195,19 +200,33 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             Some(weights) => objective.weighted_chance(labels, train, valid, scaling, weights),
             None => objective.chance(labels, train, valid, scaling),
         };
-        let mut batches = Batches::planned(dataset, config.walk, plan, layout.architecture.walk_lengths());
+        let share = run.share.as_ref();
+        let mut batches = match share.filter(|share| share.sharing == Sharing::Nodes) {
+            Some(share) => Batches::of_own_nodes(dataset, config.walk, share)?,
+            None => Batches::planned(dataset, config.walk, plan, layout.architecture.walk_lengths()),
+        };
         // Masks are drawn for every node: where inputs are dropped, equal nodes are not equal. Their responses cost one by one.
         let alike = config.train.dropout == 0.0 || config.train.dropout_place == DropoutPlace::Feature;
         if alike && config.train.output_penalty == 0.0 {
             batches = batches.merged();
         }
-        let batches = batches.for_loss(objective, target_scaling.clone()).weighted(weights.clone()).streamed(streamed);
+        let mut batches = batches.for_loss(objective, target_scaling.clone()).weighted(weights.clone()).streamed(streamed);
+        match share.map(|share| share.sharing) {
+            None | Some(Sharing::Nodes) => (),
+            // Rows are those of a table; what is scored by walking is shared otherwise, or done by all.
+            Some(Sharing::Rows) => {
+                batches = batches.shared(share.filter(|share| share.classes.is_some()), Sharing::Classes);
+            }
+            Some(sharing) => batches = batches.shared(share, sharing),
+        }
         let planned = run.tabulation.plan().map_or(0, |plan| plan.walks);
         let walks = state.progress.table_walks.unwrap_or(planned);
         let exact = Way { plan, batches };
-        let (x, strength) = (&dataset.features, choice::settled(config)?);
+        // Of a penalty on responses, which all ranks know, each adds its part.
+        let ranks = share.map_or(1, |share| share.team.size());
+        let (x, strength) = (&dataset.features, choice::settled(config)? / ranks as f64);
         let smoothness = (strength > 0.0).then(|| Smoothness::new(device, layout, plan, x, strength)).transpose()?;
-        let tabled = table.map(|table| Tabled::new(&exact, table, walks, config));
+        let tabled = table.map(|table| Tabled::new(&exact, table, walks, config, share));
         Ok(Trainer {
             device,
             layout,
@@ -237,7 +256,21 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             ahead: Ahead::nothing(),
             checks: [device.verdict()?, device.verdict()?],
             logits: Vec::new(),
+            share,
+            joined: Vec::new(),
         })
+    }
+
+    /// Where the parameters of a batch are: of one whose classes are shared, those of this process's own.
+    fn layout_of(&self, batch: &Batch) -> &'a Layout {
+        let of_classes = batch.part.as_ref().is_some_and(|part| part.sharing == Sharing::Classes);
+        let own = self.share.filter(|_| of_classes).and_then(|share| share.classes.as_ref());
+        own.map_or(self.layout, |own| &own.layout)
+    }
+
+    /// A batch on the device.
+    fn resident(&self, plan: Plan, batch: Batch) -> Result<Resident<'a, D>> {
+        Resident::new(self.device, self.layout_of(&batch), plan, batch)
     }
 
     /// Counters and early stopping.

@@ -22,7 +22,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             None => {
                 let first = self.epoch_batches(0).into_iter().next().unwrap_or_default();
                 let Way { plan, batches } = self.training();
-                Resident::new(self.device, self.layout, *plan, batches.drawn(&first, self.walk_stream()))
+                self.resident(*plan, batches.drawn(&first, self.walk_stream()))
             }
         }
     }
@@ -71,7 +71,11 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
     /// are larger then, and neither it nor those behind it have happened.
     fn settle(&mut self, under_way: usize) -> Result<Option<f64>> {
         let mut resident = self.take_train()?;
-        let judgement = resident.pass.collect()?;
+        let mut judgement = resident.pass.collect()?;
+        if let (Some(share), false) = (self.share, judgement.crowded) {
+            judgement.loss = share.loss(judgement.loss, judgement.diverged)?;
+            judgement.diverged |= !judgement.loss.is_finite();
+        }
         if judgement.diverged && !judgement.crowded {
             return Err(self.diverged(&format!("loss {}, gradient norm {}", judgement.loss, judgement.norm)));
         }
@@ -104,6 +108,12 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if let Some(smoothness) = &mut self.smoothness {
             let noise = self.randomness.noise.as_ref();
             smoothness.add(&mut resident.pass, &mut self.gradient, &self.parameters, noise)?;
+        }
+        if let Some(share) = self.share {
+            self.joined.resize(self.layout.len(), 0.0);
+            self.device.read(&mut self.joined, &self.gradient)?;
+            share.join(&mut self.joined)?;
+            self.device.write(&mut self.gradient, &self.joined)?;
         }
         let (ops, verdict) = resident.pass.ops_and_verdict();
         ops.norm(verdict, &self.gradient)?;

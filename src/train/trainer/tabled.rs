@@ -4,9 +4,9 @@ use super::{Trainer, Way};
 use crate::batch::Batches;
 use crate::config::{Config, DropoutPlace};
 use crate::device::Device;
-use crate::model::Resident;
 use crate::plan::{Plan, Space};
 use crate::tabulate::TablePlan;
+use crate::team::{Share, Sharing};
 use harmonia_graph::error::Result;
 use harmonia_graph::seed::{Purpose, Stream};
 use harmonia_graph::walk_table::WalkTable;
@@ -26,7 +26,13 @@ pub(super) struct Tabled<'a> {
 
 impl<'a> Tabled<'a> {
     /// What replaces steps of the exact way; so many walks of each unit correct what the table interpolates.
-    pub(super) fn new(exact: &Way<'a>, table: Arc<WalkTable>, walks: usize, config: &Config) -> Self {
+    pub(super) fn new(
+        exact: &Way<'a>,
+        table: Arc<WalkTable>,
+        walks: usize,
+        config: &Config,
+        share: Option<&Arc<Share>>,
+    ) -> Self {
         let train = &config.train;
         let dropped = if train.dropout_place == DropoutPlace::Input { train.dropout } else { 0.0 };
         let way = |dropped| {
@@ -35,7 +41,8 @@ impl<'a> Tabled<'a> {
                 plan: Plan { space: Space::Table, sparse: false, ..exact.plan },
                 batches: (batches.walking_as(&exact.batches, walks))
                     .for_the_loss_of(&exact.batches)
-                    .streamed_as(&exact.batches),
+                    .streamed_as(&exact.batches)
+                    .shared(share, Sharing::Rows),
             }
         };
         Tabled { train: way(dropped), valid: way(0.0), table }
@@ -52,7 +59,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
         (self.train, self.valid, self.collection) = (None, None, None);
         self.progress.table_points = Some(plan.points);
         self.progress.table_walks = Some(plan.walks);
-        self.tabled = Some(Tabled::new(&self.exact, table, plan.walks, self.config));
+        self.tabled = Some(Tabled::new(&self.exact, table, plan.walks, self.config, self.share));
         Ok(())
     }
 
@@ -82,7 +89,7 @@ impl<D: Device<Real = f32>> Trainer<'_, D> {
             let batch = batches.drawn(units, stream);
             let mut resident = match self.valid.take() {
                 Some(resident) => resident.replaced(batch)?,
-                None => Resident::new(self.device, self.layout, plan, batch)?,
+                None => self.resident(plan, batch)?,
             };
             resident.unit_logits(&mut portion, parameters, units, false)?;
             logits.extend_from_slice(&portion);

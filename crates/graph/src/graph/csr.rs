@@ -52,8 +52,15 @@ impl Csr {
     /// # Errors
     /// The first block of ids with one that is out of range.
     pub fn check_range(&self) -> Result<()> {
+        self.check_columns(self.rows())
+    }
+
+    /// The same of a matrix with so many columns.
+    ///
+    /// # Errors
+    /// As [`Csr::check_range`].
+    pub fn check_columns(&self, rows: usize) -> Result<()> {
         const BLOCK: usize = 1 << 15;
-        let rows = self.rows();
         let largest = |ids: &[u32]| ids.iter().fold(0, |largest, &id| largest.max(id)) as usize;
         match self.col_idx.par_chunks(BLOCK).position_first(|ids| largest(ids) >= rows) {
             None => Ok(()),

@@ -23,6 +23,15 @@ pub struct Neighbourhood {
 }
 
 impl RowSet {
+    /// The rows of a matrix that are so.
+    pub fn of(csr: &Csr, so: impl Fn(usize) -> bool) -> RowSet {
+        let mut set = RowSet { members: vec![0; csr.rows().div_ceil(WORD)], rows: 0, entries: 0 };
+        for i in (0..csr.rows()).filter(|&i| so(i)) {
+            set.insert(csr, i);
+        }
+        set
+    }
+
     /// Whether row i is one of them.
     #[inline(always)]
     pub fn contains(&self, i: usize) -> bool {

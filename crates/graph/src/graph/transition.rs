@@ -107,6 +107,46 @@ impl Transition {
         }
     }
 
+    /// Some rows of the walk of a graph, and of its transpose. Columns are numbered anew: those of the range itself first, then all
+    /// others that a row reads, in their order, which are returned. Nothing of the other rows is kept.
+    pub fn of_rows(graph: &Graph, walk: Walk, range: Range<usize>) -> (Transition, Vec<u32>) {
+        let adjacency = graph.adjacency();
+        let everything = |_: u32| true;
+        let weighted = adjacency.weights.is_some() || walk.lazy;
+        let mut forward = Rows::new(weighted);
+        for i in range.clone() {
+            walk_row(adjacency, walk, i, everything, |j, weight| forward.entry(j, weight));
+            forward.end_row();
+        }
+        let degree = forward.sums();
+        // Loops sit on the diagonal: a symmetric graph has a symmetric walk.
+        let backward = (!graph.is_symmetric()).then(|| {
+            let mut entries: Vec<Vec<(u32, f32)>> = vec![Vec::new(); range.len()];
+            for i in 0..adjacency.rows() {
+                walk_row(adjacency, walk, i, everything, |j, weight| {
+                    if range.contains(&(j as usize)) {
+                        entries[j as usize - range.start].push((i as u32, weight));
+                    }
+                });
+            }
+            let mut rows = Rows::new(weighted);
+            for row in entries {
+                row.into_iter().for_each(|(j, weight)| rows.entry(j, weight));
+                rows.end_row();
+            }
+            rows
+        });
+        let outside = |rows: &Rows| -> Vec<u32> {
+            rows.col_idx.iter().copied().filter(|&j| !range.contains(&(j as usize))).collect()
+        };
+        let mut others = outside(&forward);
+        others.extend(backward.iter().flat_map(outside));
+        others.par_sort_unstable();
+        others.dedup();
+        let numbered = |rows: Rows| rows.numbered(&range, &others);
+        (Transition { matrix: numbered(forward), transposed: backward.map(numbered), degree }, others)
+    }
+
     /// Bytes the walk on `nodes` nodes of a graph, with `entries` entries of its matrix, will take at most.
     pub fn planned_bytes(graph: &Graph, walk: Walk, nodes: usize, entries: usize) -> usize {
         let weighted = graph.adjacency().weights.is_some() || walk.lazy;
@@ -118,6 +158,49 @@ impl Transition {
     /// Bytes of the arrays the kernels read.
     pub fn bytes(&self) -> usize {
         self.matrix.bytes() + self.transposed.as_ref().map_or(0, Csr::bytes) + 8 * self.degree.len()
+    }
+}
+
+/// Rows of a matrix as they come.
+struct Rows {
+    row_ptr: Vec<u64>,
+    col_idx: Vec<u32>,
+    weights: Option<Vec<f32>>,
+}
+
+impl Rows {
+    fn new(weighted: bool) -> Self {
+        Rows { row_ptr: vec![0], col_idx: Vec::new(), weights: weighted.then(Vec::new) }
+    }
+
+    fn entry(&mut self, j: u32, weight: f32) {
+        self.col_idx.push(j);
+        if let Some(weights) = &mut self.weights {
+            weights.push(weight);
+        }
+    }
+
+    fn end_row(&mut self) {
+        self.row_ptr.push(self.col_idx.len() as u64);
+    }
+
+    /// Of every row.
+    fn sums(&self) -> Vec<f64> {
+        let sum = |pair: &[u64]| match &self.weights {
+            None => (pair[1] - pair[0]) as f64,
+            Some(weights) => weights[pair[0] as usize..pair[1] as usize].iter().map(|&weight| f64::from(weight)).sum(),
+        };
+        self.row_ptr.windows(2).map(sum).collect()
+    }
+
+    /// With columns of a range first, and then some others. Rows keep the order of their entries: sums are of the same bits.
+    fn numbered(mut self, range: &Range<usize>, others: &[u32]) -> Csr {
+        let number = |j: u32| match range.contains(&(j as usize)) {
+            true => j as usize - range.start,
+            false => range.len() + others.partition_point(|&other| other < j),
+        };
+        self.col_idx.par_iter_mut().for_each(|j| *j = number(*j) as u32);
+        Csr { row_ptr: self.row_ptr.into(), col_idx: self.col_idx.into(), weights: self.weights.map(Array::from) }
     }
 }
 
@@ -256,6 +339,32 @@ mod tests {
         assert_eq!(part.nodes(), 5);
         assert_eq!(part.matrix().col_idx, [1, 1, 3, 4, 2]);
         assert_eq!(part.transposed(), &part.matrix().transposed());
+    }
+
+    #[test]
+    fn some_rows_are_those_of_the_whole_walk() {
+        let edges = [(0, 1), (0, 4), (1, 2), (3, 2), (4, 3), (2, 5)];
+        let weights = [1.0, 2.0, 0.5, 3.0, 1.5, 0.25];
+        for (direction, walk) in [
+            (Direction::Undirected, Walk::default()),
+            (Direction::Directed, Walk::default()),
+            (Direction::Directed, Walk { lazy: true, self_loops: true }),
+        ] {
+            let graph = Graph::from_edges(7, &edges, Some(&weights), direction).unwrap();
+            let whole = Transition::new(&graph, walk);
+            for range in [0..3, 2..6, 6..7, 3..3] {
+                let (part, others) = Transition::of_rows(&graph, walk, range.clone());
+                assert_eq!(part.degree(), &whole.degree()[range.clone()]);
+                assert!(others.windows(2).all(|pair| pair[0] < pair[1]) && others.iter().all(|&j| !range.contains(&(j as usize))));
+                let node = |column: usize| if column < range.len() { range.start + column } else { others[column - range.len()] as usize };
+                for (own, all) in [(part.matrix(), whole.matrix()), (part.transposed(), whole.transposed())] {
+                    for (at, i) in range.clone().enumerate() {
+                        let here: Vec<_> = own.row_entries(at).map(|(column, weight)| (node(column), weight)).collect();
+                        assert_eq!(here, all.row_entries(i).collect::<Vec<_>>());
+                    }
+                }
+            }
+        }
     }
 
     #[test]

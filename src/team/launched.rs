@@ -1,0 +1,67 @@
+//! Whether this process was started as one of several, and by whom: read off the variables that `mpirun` and `srun` set.
+
+/// A process among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launched {
+    /// What started it, for people.
+    pub by: &'static str,
+    /// How many there are.
+    pub size: usize,
+    /// Which one this is.
+    pub rank: usize,
+    /// How many of them are on this machine.
+    pub here: usize,
+}
+
+/// (what started it, number of processes, own number, processes on this machine).
+const VARIABLES: &[(&str, &str, &str, &str)] = &[
+    ("mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("mpirun (PMI)", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"),
+    // Of a step, not of the allocation: a program that a batch script starts by itself is alone.
+    ("srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE"),
+];
+
+/// Who started this process as one of several, if anybody did.
+pub fn launched() -> Option<Launched> {
+    of(|name| std::env::var(name).ok())
+}
+
+fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Launched> {
+    // Slurm writes 2(x3) for three machines with two each.
+    let number = |name: &str| -> Option<usize> {
+        let text = variable(name)?;
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    VARIABLES.iter().find_map(|&(by, size, rank, here)| {
+        let (size, rank) = (number(size)?, number(rank)?);
+        (size > 1).then(|| Launched { by, size, rank, here: number(here).unwrap_or(1).clamp(1, size) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Option<Launched> {
+        of(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_string()))
+    }
+
+    #[test]
+    fn launchers_are_told_by_their_variables() {
+        let open_mpi =
+            [("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
+        assert_eq!(with(&open_mpi), Some(Launched { by: "mpirun (Open MPI)", size: 4, rank: 3, here: 2 }));
+        let slurm =
+            [("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_PROCID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2(x3)")];
+        assert_eq!(with(&slurm), Some(Launched { by: "srun", size: 6, rank: 0, here: 2 }));
+    }
+
+    #[test]
+    fn one_process_is_no_team() {
+        assert_eq!(with(&[]), None);
+        assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]), None);
+        // Within an allocation of four tasks, but not started by srun.
+        assert_eq!(with(&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]), None);
+    }
+}
