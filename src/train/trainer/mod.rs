@@ -214,6 +214,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         match share.map(|share| share.sharing) {
             None | Some(Sharing::Nodes) => (),
             // Rows are those of a table; what is scored by walking is shared otherwise, or done by all.
+            Some(Sharing::Rows) if dataset.graphs() > 1 => batches = batches.shared(share, Sharing::Targets),
             Some(Sharing::Rows) => {
                 batches = batches.shared(share.filter(|share| share.classes.is_some()), Sharing::Classes);
             }
