@@ -58,14 +58,18 @@ fn ok(output: &Output) {
     assert!(output.status.success(), "{}\n{}", output.status, said(output));
 }
 
-/// A graph of 540 nodes in a store, and a set of graphs.
+/// A graph of 500 nodes in a store.
 fn store(scratch: &Scratch) {
-    scratch.harmonia_ok(&["data", "generate", "--like", "cora", "--scale", "0.2", "--out", "store", "--quiet"]);
+    generate(scratch, "1", "store");
+}
+
+fn generate(scratch: &Scratch, seed: &str, name: &str) {
+    let sizes = ["--nodes", "500", "--edges", "2000", "--features", "12", "--classes", "6"];
+    scratch.harmonia_ok(&[&["data", "generate"][..], &sizes, &["--seed", seed, "--out", name, "--quiet"]].concat());
 }
 
 const SETTINGS: &[&str] = &[
-    "--dataset", "store", "--recipe", "paper", "--set", "engine.table=off", "--set", "train.dropout=0", "--set",
-    "train.learning_rate=0.01", "--set", "run.checkpoint_seconds=0", "--set", "train.patience=0", "--threads", "1",
+    "--dataset", "store", "--preset", "cora", "--recipe", "paper", "--set", "engine.table=off", "--set", "train.dropout=0", "--set", "run.checkpoint_seconds=0", "--set", "train.patience=0", "--threads", "1",
 ];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -178,6 +182,12 @@ fn under_way(scratch: &Scratch) -> (Child, Vec<u32>) {
     (child, ranks)
 }
 
+/// Epochs that a run has trained, and one.
+fn one_more(scratch: &Scratch) -> String {
+    let lines = std::fs::read_to_string(scratch.path("run").join("metrics.jsonl")).unwrap();
+    (lines.lines().count() + 1).to_string()
+}
+
 fn signal(name: &str, process: u32) {
     assert!(Command::new("kill").args([format!("-{name}"), process.to_string()]).status().unwrap().success());
 }
@@ -207,7 +217,7 @@ fn a_killed_rank_ends_all_and_the_last_checkpoint_resumes() {
     assert!(!output.status.success());
     // mpirun says it for the one that cannot.
     assert!(said(&output).contains("rank 1") && said(&output).contains("signal 9"), "{}", said(&output));
-    let done = scratch.train_ok(&["--resume", "run", "--epochs", "1", "--threads", "1"]);
+    let done = scratch.train_ok(&["--resume", "run", "--epochs", &one_more(&scratch), "--threads", "1"]);
     assert!(done.contains("accuracy"), "{done}");
 }
 
@@ -225,7 +235,7 @@ fn a_request_to_stop_on_any_rank_saves_and_stops_all() {
         assert_eq!(output.status.code(), Some(130), "{}", said(&output));
         let told = said(&output);
         assert_eq!(told.matches("all that is needed to continue is in").count(), 1, "{told}");
-        ok(&run(&scratch, 2, &["--resume", "run", "--epochs", "1", "--threads", "1"]));
+        ok(&run(&scratch, 2, &["--resume", "run", "--epochs", &one_more(&scratch), "--threads", "1"]));
     }
 }
 
@@ -236,7 +246,7 @@ fn ranks_with_other_data_or_settings_do_not_begin() {
     }
     let scratch = Scratch::new();
     store(&scratch);
-    scratch.harmonia_ok(&["data", "generate", "--like", "cora", "--scale", "0.2", "--seed", "5", "--out", "other", "--quiet"]);
+    generate(&scratch, "5", "other");
     let ours = with(&["--out", "run"]);
     let other: Vec<&str> = ours.iter().map(|&word| if word == "store" { "other" } else { word }).collect();
     let faster = with(&["--out", "run", "--set", "model.hops=2"]);

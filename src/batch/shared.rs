@@ -23,6 +23,8 @@ pub struct Part {
     pub counted: usize,
     /// Of every rank, which of these units it has, in the order of its own.
     pub places: Vec<Vec<u32>>,
+    /// Rows of X of the whole batch that come before the own ones: masks are those of the whole.
+    pub first_row: usize,
     /// Of shared classes: the targets by themselves, a row for each.
     pub targets: Option<Arc<Batch>>,
     /// Of shared nodes: what hops read of others.
@@ -37,7 +39,7 @@ impl Part {
             places[owner].push(at as u32);
             counted += 1;
         }
-        Part { share: Arc::clone(share), sharing, counted, places, targets: None, halo: None }
+        Part { share: Arc::clone(share), sharing, counted, places, first_row: 0, targets: None, halo: None }
     }
 
     /// Of rows of a table; units without a row are nobody's.
@@ -92,22 +94,22 @@ impl<'a> Batches<'a> {
         let mut total = 0;
         for graph in units.iter().map(graph_of) {
             before.entry(graph).or_insert_with(|| {
-                let nodes = (self.graph_ptr[graph + 1] - self.graph_ptr[graph]).max(1);
-                // By its middle: a graph is of the rank that most of it would be of.
-                let middle = 2 * total + nodes;
+                let nodes = self.graph_ptr[graph + 1] - self.graph_ptr[graph];
                 total += nodes;
-                middle
+                total - nodes
             });
         }
         let ranks = share.team.size();
-        let owner = |unit: &u32| before.get(&graph_of(unit)).map_or(0, |middle| middle * ranks / (2 * total).max(1));
+        // By its first node: ranks have stretches of graphs, of nearly as many nodes.
+        let owner = |unit: &u32| before.get(&graph_of(unit)).map_or(0, |first| first * ranks / total.max(1));
         let part = Part::new(share, Sharing::Targets, units.iter().map(owner));
         let own: Vec<u32> = part.own_places().iter().map(|&at| units[at as usize]).collect();
         let batch = match own.is_empty() {
             false => self.graphs_of(&own),
             true => self.without_targets(self.graphs_of(&units[..1.min(units.len())])),
         };
-        Batch { part: Some(part), ..batch }
+        let first_row = own.first().and_then(|unit| before.get(&graph_of(unit))).copied().unwrap_or(0);
+        Batch { part: Some(Part { first_row, ..part }), ..batch }
     }
 
     fn without_targets(&self, batch: Batch) -> Batch {
@@ -129,12 +131,13 @@ impl<'a> Batches<'a> {
 
     /// The nodes of this process, with those of `units` that are among them.
     fn own_nodes(&self, share: &Arc<Share>, units: &[u32]) -> Batch {
-        let first = share.own_nodes().start as u32;
+        let first_row = share.own_nodes().start;
+        let first = first_row as u32;
         let part = Part::new(share, Sharing::Nodes, units.iter().map(|&unit| share.owner_of_node(unit as usize)));
         let own = part.own_places().iter().map(|&at| units[at as usize]);
         let targets = own.map(|unit| (unit - first, unit)).collect();
         let batch = self.batch(self.reach.clone(), Arc::clone(&self.features), self.graph_ptr.to_vec(), targets);
-        Batch { part: Some(Part { halo: self.halo.clone(), ..part }), ..batch }
+        Batch { part: Some(Part { first_row, halo: self.halo.clone(), ..part }), ..batch }
     }
 
     /// Some units as rows that are no nodes: what their loss is computed over once all columns of their logits are there.

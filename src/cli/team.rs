@@ -18,7 +18,7 @@ static TEAM: OnceLock<Arc<dyn Team>> = OnceLock::new();
 /// What keeps it together.
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
 /// Others say what the first has not said in this time: a mistake that all have made is told once.
-const FIRST_SAYS: Duration = Duration::from_millis(700);
+const FIRST_SAYS: Duration = Duration::from_millis(2500);
 /// And one after the other.
 const NEXT_SAYS: Duration = Duration::from_millis(100);
 
@@ -144,7 +144,11 @@ pub fn fail(error: &Error, tell: &dyn Fn(&str)) {
     if team.rank() > 0 {
         std::thread::sleep(FIRST_SAYS + NEXT_SAYS * team.rank() as u32);
     }
-    tell(&format!("rank {} of {} on {}: ", team.rank(), team.size(), team.host()));
+    // Some messages say whose they are.
+    match error.to_string().starts_with("rank ") {
+        true => tell(""),
+        false => tell(&format!("rank {} of {} on {}: ", team.rank(), team.size(), team.host())),
+    }
     team.end(error.exit_code());
 }
 

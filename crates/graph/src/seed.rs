@@ -61,12 +61,19 @@ pub struct Stream {
     key: [u32; 2],
     purpose: u32,
     step: u32,
+    /// Where words are counted from.
+    first: u64,
 }
 
 impl Stream {
     /// The stream of `purpose` at `step` for a run seeded with `seed`.
     pub fn new(seed: u64, purpose: Purpose, step: u32) -> Self {
-        Self { key: [seed as u32, (seed >> 32) as u32], purpose: purpose as u32, step }
+        Self { key: [seed as u32, (seed >> 32) as u32], purpose: purpose as u32, step, first: 0 }
+    }
+
+    /// The same stream with its words counted from one of them: those of whoever has what lies behind it.
+    pub fn counted_from(self, first: u64) -> Self {
+        Stream { first, ..self }
     }
 
     /// (key, purpose, step): what a kernel needs to draw the same bits.
@@ -83,6 +90,7 @@ impl Stream {
     /// 32 random bits.
     #[inline(always)]
     pub fn bits(&self, index: u64) -> u32 {
+        let index = index + self.first;
         self.block(index >> 2)[(index & 3) as usize]
     }
 
@@ -90,6 +98,7 @@ impl Stream {
     #[inline(always)]
     pub fn fill(&self, first: u64, words: &mut [u32]) {
         const LANES: usize = 16;
+        let first = first + self.first;
         let mut skip = (first & 3) as usize;
         let mut block = first >> 2;
         let mut rest = words;

@@ -103,6 +103,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if batches > 1 || self.training().batches.draws() {
             resident = self.with_units(resident, units)?;
         }
+        self.place_masks(&resident);
         resident.pass.ops().clear(&mut self.gradient)?;
         resident.take_gradient(&mut self.gradient, &self.parameters, &self.randomness)?;
         if let Some(smoothness) = &mut self.smoothness {
@@ -152,6 +153,16 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             _ => return resident.replaced(batches.drawn(units, self.walk_stream())),
         }
         Ok(resident)
+    }
+
+    /// Masks of inputs are drawn row by row of the whole batch, of which this process may have some.
+    fn place_masks(&mut self, resident: &Resident<'a, D>) {
+        let part = resident.batch().ok().and_then(|batch| batch.part.as_ref());
+        let (Some(part), Some(dropout)) = (part, &mut self.randomness.dropout) else { return };
+        if dropout.place == DropoutPlace::Input {
+            let first = (part.first_row * self.layout.architecture.features) as u64;
+            dropout.stream = dropout.stream.counted_from(first);
+        }
     }
 
     /// Noise and dropout of the next step.
