@@ -28,6 +28,9 @@ use std::sync::Arc;
 const TOLERANCE: f64 = 1e-5;
 /// The same of a loss.
 const LOSS_TOLERANCE: f64 = 1e-5;
+/// The same of logits. The readout starts at zero, and first steps of Adam are as long whatever the gradient: where that is all but
+/// zero, its last bits say which way. Such weights are few, and small among all parameters, but logits are made of them.
+const LOGIT_TOLERANCE: f64 = 1e-3;
 
 /// What is left of a training: parameters, epochs, logits of the test units, bytes sent, how it was shared.
 struct Trained {
@@ -75,6 +78,17 @@ fn relative(found: &[f32], expected: &[f32]) -> f64 {
 /// Trains with so many ranks in a way, and holds every one of them against one process.
 fn check(dataset: &Dataset, config: &Config, share: ShareUse, ranks: &[usize], context: &str) {
     let alone = trained(dataset, config, None).unwrap();
+    check_against(&alone, dataset, config, share, ranks, context);
+}
+
+fn check_against(
+    alone: &Trained,
+    dataset: &Dataset,
+    config: &Config,
+    share: ShareUse,
+    ranks: &[usize],
+    context: &str,
+) {
     let mut config = config.clone();
     config.engine.share = share;
     for &size in ranks {
@@ -99,7 +113,7 @@ fn check(dataset: &Dataset, config: &Config, share: ShareUse, ranks: &[usize], c
         }
         assert_eq!(one.epochs.len(), alone.epochs.len());
         let logits = relative(&one.test, &alone.test);
-        assert!(logits <= 10.0 * TOLERANCE, "{context}: logits off by {logits:.2e}");
+        assert!(logits <= LOGIT_TOLERANCE, "{context}: logits off by {logits:.2e}");
     }
 }
 
@@ -315,8 +329,9 @@ fn real(name: &str, folder: &str, sets: &[&str]) -> Option<(Dataset, Config)> {
 #[test]
 fn cora_is_shared_by_classes_by_nodes_and_by_rows() {
     let Some((dataset, config)) = real("cora", "Cora", &["train.epochs=20"]) else { return };
-    check(&dataset, &config, ShareUse::Classes, &[2, 4], "Cora");
-    check(&dataset, &config, ShareUse::Nodes, &[2], "Cora");
+    let alone = trained(&dataset, &config, None).unwrap();
+    check_against(&alone, &dataset, &config, ShareUse::Classes, &[2, 4], "Cora");
+    check_against(&alone, &dataset, &config, ShareUse::Nodes, &[2], "Cora");
     let mut tabled = config.clone();
     (tabled.engine.table, tabled.train.dropout) = (TableUse::Force, 0.0);
     check(&dataset, &tabled, ShareUse::Rows, &[2], "Cora from a table");
@@ -355,8 +370,9 @@ fn products() -> (Dataset, Config) {
 #[test]
 fn a_hundredth_of_products_is_shared_in_every_way() {
     let (dataset, mut config) = products();
-    check(&dataset, &config, ShareUse::Classes, &[2], "products");
-    check(&dataset, &config, ShareUse::Nodes, &[2], "products");
+    let alone = trained(&dataset, &config, None).unwrap();
+    check_against(&alone, &dataset, &config, ShareUse::Classes, &[2], "products");
+    check_against(&alone, &dataset, &config, ShareUse::Nodes, &[2], "products");
     config.engine.table = TableUse::Force;
     check(&dataset, &config, ShareUse::Rows, &[2], "products");
 }
