@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "source": meta.source,
             "generator": meta.generator,
             "node_order": dataset.node_order.as_ref().map(|order| &order.method),
-            "parts": dataset.parts,
+            "parts": dataset.parts.as_deref(),
             "survey": survey,
             "verified": verified.iter().map(|file| &file.file).collect::<Vec<_>>(),
             "statistics": statistics,

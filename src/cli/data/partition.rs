@@ -158,7 +158,8 @@ fn metis(store: &Path, parts: usize, file: &Path) -> Result<()> {
     let program = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
     let mut command = Command::new(&program);
     command.args(["data", "partition"]).arg(store).args(["--parts", &parts.to_string()]).arg("--child").arg(file);
-    let finished = child::run(command.stdin(Stdio::null()).stderr(Stdio::piped()), &program, None, GRACE)?;
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let finished = child::run(command, &program, None, GRACE)?;
     if finished.status.success() {
         return Ok(());
     }
@@ -177,9 +178,9 @@ fn metis(store: &Path, parts: usize, file: &Path) -> Result<()> {
 fn part_of(file: &Path, nodes: usize) -> Result<Vec<u32>> {
     let bytes = files::read(file)?;
     std::fs::remove_file(file).map_err(Error::io("remove", file))?;
-    match bytes.len() == nodes * size_of::<u32>() {
-        true => Ok(bytemuck::pod_collect_to_vec(&bytes)),
-        false => Err(Error::file(file, format!("has {} bytes for {nodes} nodes", bytes.len()))),
+    match bytes.as_chunks() {
+        (words, []) if words.len() == nodes => Ok(words.iter().map(|&word| u32::from_ne_bytes(word)).collect()),
+        _ => Err(Error::file(file, format!("has {} bytes for {nodes} nodes", bytes.len()))),
     }
 }
 
