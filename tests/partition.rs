@@ -98,7 +98,7 @@ fn two_cliques_are_found_and_everything_moves_along() {
     assert_eq!(told(&store::read(&scratch.path("again")).unwrap()), told(&dataset));
     scratch.harmonia_ok(&["data", "partition", "two", "--parts", "5", "--out", "five"]);
     let five = store::read(&scratch.path("five")).unwrap();
-    assert_eq!((told(&five), five.node_order), (told(&dataset), two.node_order));
+    assert_eq!((told(&five), &five.node_order), (told(&dataset), &two.node_order));
     assert_eq!(five.parts.unwrap()[..], ranges(&five.graph.adjacency().row_ptr, 5));
 
     let verified = scratch.harmonia_ok(&["data", "info", "two", "--verify"]);
