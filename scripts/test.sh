@@ -28,11 +28,16 @@ if ! python3 -c 'import numpy, scipy, onnxruntime' 2>/dev/null; then
         step python3 -m pip install --quiet --upgrade --target .python numpy scipy
 fi
 
-# A browser, for the tests of report.html; where there is none and none can be installed, they say that they skip.
+# A browser, for the tests of report.html, and METIS, for those of partitions; where one is not there and cannot be installed, they say
+# that they skip.
 browser() { { command -v chromium || command -v google-chrome; } && command -v chromedriver; }
-if ! browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+metis() { python3 -c 'import ctypes; ctypes.CDLL("libmetis.so.5")' 2>/dev/null; }
+packages=()
+browser >/dev/null || packages+=(chromium chromium-driver)
+metis || packages+=(libmetis5)
+if [ "${#packages[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     step apt-get update -qq || true
-    step apt-get install -y -qq --no-install-recommends chromium chromium-driver || true
+    step apt-get install -y -qq --no-install-recommends "${packages[@]}" || true
 fi
 
 step cargo fmt --all --check

@@ -28,7 +28,7 @@ fn write(dataset: &Dataset, method: Reorder, path: &Path) -> harmonia::Result<()
     let mut writer = Writer::create(path)?;
     writer.dataset(dataset)?;
     let order = method.order(&dataset.graph, &dataset.graph_ptr, &Stop::new())?;
-    writer.renumber(method, &order, dataset.level, &Watch::silent())?;
+    writer.renumber(method.name(), &order, dataset.level, &Watch::silent())?;
     writer.finish(Description::of(dataset))
 }
 
@@ -271,7 +271,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         let scratch = tempfile::tempdir().unwrap();
         let mut writer = Writer::create(&scratch.path().join("s")).unwrap();
         writer.dataset(&dataset).unwrap();
-        let error = writer.renumber(Reorder::Degree, &order, Level::Node, &watch).unwrap_err().to_string();
+        let error = writer.renumber("degree", &order, Level::Node, &watch).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         drop(writer);
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);

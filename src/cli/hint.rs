@@ -13,6 +13,7 @@ const TYPED: &[(&str, &str)] = &[
     ("set offline =", "without --offline"),
     ("set mirror =", "--mirror {}"),
     ("set name =", "--name {}"),
+    ("set method =", "--method {}"),
     ("set half =", "without --f16"),
     ("set directed =", "--directed"),
     ("set regression =", "--regression"),

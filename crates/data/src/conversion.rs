@@ -123,7 +123,7 @@ pub(crate) fn reorder(
     let order = method.order(&graph, graph_ptr, watch.stop())?;
     // From here on the files are enough.
     drop(graph);
-    writer.renumber(method, &order, level, watch)
+    writer.renumber(method.name(), &order, level, watch)
 }
 
 /// Writes numbers in the precision of the array.

@@ -5,7 +5,7 @@
 
 mod accuracy;
 mod case;
-mod child;
+pub(super) mod child;
 mod copy;
 mod epochs;
 mod fit;

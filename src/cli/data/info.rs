@@ -1,6 +1,6 @@
 //! `harmonia data info`: what a store holds, for people or as JSON.
 
-use super::{AccessFlags, DirectoryFlag};
+use super::{AccessFlags, DirectoryFlag, partition};
 use crate::cli::signals;
 use crate::cli::{say, watch};
 use clap::Args;
@@ -9,8 +9,10 @@ use harmonia_data::statistics::{Degrees, FeatureRange, Statistics};
 use harmonia_data::{catalogue, is_store, locate, obtain};
 use harmonia_graph::dataset::{Dataset, NodeOrder, TableColumn, Values};
 use harmonia_graph::error::{Error, Result, one_line, suggestion};
+use harmonia_graph::graph::partition::Survey;
 use harmonia_graph::store::{Store, Verified};
 use harmonia_graph::units::thousands;
+use harmonia_graph::watch::Watch;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     // Having asked for a verification, nobody wants to hear what was found some other day.
     let dataset = if arguments.verify { store.read_through()? } else { store.dataset()? };
     let statistics = Statistics::of(&dataset);
+    let watch = Watch::new(&|_| (), signals::stop());
+    let survey = dataset.parts.as_deref().map(|bounds| Survey::of(&dataset.graph, bounds, &watch)).transpose()?;
     if arguments.json {
         let object = json!({
             "store": place,
@@ -59,6 +63,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "source": meta.source,
             "generator": meta.generator,
             "node_order": dataset.node_order.as_ref().map(|order| &order.method),
+            "parts": dataset.parts.as_deref(),
+            "survey": survey,
             "verified": verified.iter().map(|file| &file.file).collect::<Vec<_>>(),
             "statistics": statistics,
         });
@@ -67,6 +73,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = text(&mut out, &place, &dataset, &statistics, meta.edge_rows, arguments.all);
+    if let Some(survey) = &survey {
+        let _ = writeln!(out, "\n{:<18}{}", "parts", survey.parts.len());
+        let _ = partition::table(&mut out, survey);
+    }
     if let Some(generator) = &meta.generator {
         let _ = teacher(&mut out, generator);
     }

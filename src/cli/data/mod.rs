@@ -5,6 +5,7 @@ mod fetch;
 mod generate;
 mod info;
 mod list;
+mod partition;
 mod tables;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -26,7 +27,9 @@ Examples:
   harmonia data generate --like ogbn-products --scale 0.1 --out tenth
       made-up data of a known shape, with a known answer
   harmonia data convert products.zip --format ogb --out products --reorder
-      nodes renumbered by communities: faster training on large graphs";
+      nodes renumbered by communities: faster training on large graphs
+  harmonia data partition products --parts 4 --method metis --out products.parts
+      nodes divided among four processes, few edges between them";
 
 #[derive(Args)]
 pub struct Arguments {
@@ -46,6 +49,8 @@ enum Command {
     Info(info::Arguments),
     /// Make data of the shape of a known dataset, with planted classes and a known answer
     Generate(generate::Arguments),
+    /// Divide the nodes of a store into parts, for several processes
+    Partition(partition::Arguments),
     /// Show the tables of walks that are kept beside a store, or remove them
     Tables(tables::Arguments),
 }
@@ -118,6 +123,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
+        Command::Partition(arguments) => partition::run(&arguments),
         Command::Tables(arguments) => tables::run(&arguments),
     }
 }

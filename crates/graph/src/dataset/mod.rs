@@ -27,7 +27,7 @@ pub use weights::{UnitWeights, is_weight};
 
 use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Split};
+use crate::graph::{Graph, Split, partition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -87,6 +87,9 @@ pub struct Dataset {
     pub node_names: Vec<String>,
     /// The numbers that people know the nodes by, where they are others; see [`Dataset::original_id`].
     pub node_order: Option<NodeOrder>,
+    /// Bounds of the parts that nodes were divided into for several processes: numbers that rise from 0 to the number of nodes.
+    /// `None` where they were not; [`crate::graph::partition::ranges`] divides any graph.
+    pub parts: Option<Arc<[usize]>>,
     /// The generator behind a synthetic dataset.
     pub truth: Option<Truth>,
     /// The structural columns at the end of X, where there are any.
@@ -153,6 +156,7 @@ impl Dataset {
             class_names: Vec::new(),
             node_names: Vec::new(),
             node_order: None,
+            parts: None,
             truth: None,
             structure: None,
             store: None,
@@ -194,6 +198,9 @@ impl Dataset {
         }
         if let Some(weights) = &self.weights {
             weights.check(self.units())?;
+        }
+        if let Some(parts) = &self.parts {
+            partition::check_bounds(parts, nodes)?;
         }
         if !self.split.is_empty() {
             self.check_split(&self.split)?;

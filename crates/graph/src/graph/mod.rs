@@ -1,7 +1,7 @@
 //! Graphs: compressed sparse rows ([`Csr`]), the adjacency a user gives ([`Graph`]), the random walk the model runs
 //! on ([`Transition`]), what nodes weigh by it ([`NodeWeights`]) and see along it ([`Neighbourhood`]), walks drawn one by one
 //! ([`sampled_walks`]), orders of nodes that
-//! are kind to caches ([`Reorder`]) and train/validation/test splits ([`Split`]).
+//! are kind to caches ([`Reorder`]), parts for several processes ([`partition`]) and train/validation/test splits ([`Split`]).
 
 mod adjacency;
 mod build;
@@ -9,6 +9,7 @@ mod csr;
 mod edge_list;
 mod neighbourhood;
 mod node_weights;
+pub mod partition;
 mod reorder;
 mod sampled;
 mod shells;

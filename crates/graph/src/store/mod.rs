@@ -24,27 +24,31 @@
 //! What we write is u64 offsets, u32 ids and f32 or f16 values: those are mapped and never read as a whole, so a store of
 //! any size opens at once. Other types are converted in memory.
 //!
-//! `meta.json`: `format` ("harmonia-store"), `version` (1 to 4), `name`, `level` ("node" or "graph"), `classes`, and
+//! `meta.json`: `format` ("harmonia-store"), `version` (1 to 5), `name`, `level` ("node" or "graph"), `classes`, and
 //! optionally `multi_label`, `feature_names`, `class_names`; stores that we write also say how large they are
 //! (`counts`), whether every edge is stored both ways (`symmetric`), how many edges the source listed (`edge_rows`), by
 //! which method nodes were reordered (`node_order`), where they come from (`source`, `generator`) and the SHA-256 of every
 //! file (`checksums`). `columns` (version 3) says which columns of a table the features are, where they are more than numbers:
 //! name, kind, values of a category, median, and whether its last feature says that a value is missing. `weights` (version 4)
-//! is what the table called the column of `unit_weights.npy`.
+//! is what the table called the column of `unit_weights.npy`. `parts` (version 5) are the bounds of parts of consecutive nodes, for several
+//! processes: numbers that rise from 0 to n.
 
 mod checked;
 mod lost;
 mod map;
 mod opened;
+mod partition;
 mod parts;
 mod reader;
 mod renumber;
+mod space;
 mod writer;
 
 pub use lost::name_lost_files;
 pub use map::{MappedArray, map as map_file};
 pub use opened::damage;
 pub use reader::{Store, Verified, is_conversion};
+pub use space::check_space;
 pub use writer::{ArrayWriter, Description, Stored, Writer};
 
 use crate::dataset::{Dataset, Level, Schema};
@@ -77,9 +81,11 @@ const UNIT_WEIGHTS: &str = "unit_weights.npy";
 
 const FORMAT: &str = "harmonia-store";
 /// The newest; version 1 had no sparse features and no description beyond its classes, version 2 no columns of tables, version 3
-/// no weights of units.
-const VERSION: u32 = 4;
-/// What is written where there are no weights of units, so that earlier programs read it.
+/// no weights of units, version 4 no parts.
+const VERSION: u32 = 5;
+/// What is written where there are no parts, so that earlier programs read it.
+const WITHOUT_PARTS: u32 = 4;
+/// What is written where there are no weights of units either.
 const WITHOUT_WEIGHTS: u32 = 3;
 /// What is written where there are no columns of tables either.
 const WITHOUT_COLUMNS: u32 = 2;
@@ -134,6 +140,9 @@ pub struct Meta {
     /// What the table called the column that says how much units count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
+    /// Bounds of the parts that nodes were divided into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<usize>>,
 }
 
 /// Sizes of a store, so that a file of another one is noticed.

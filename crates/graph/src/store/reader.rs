@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, UnitWeights};
 use crate::error::{Error, Result, one_line, suggestion};
 use crate::files;
-use crate::graph::{Csr, Graph, Split, check_entries, check_offsets, places};
+use crate::graph::{Csr, Graph, Split, check_entries, check_offsets, partition, places};
 use crate::stop::Stop;
 use std::path::{Path, PathBuf};
 
@@ -90,6 +90,10 @@ impl Store {
         let weights = parts::unit_weights(&file(UNIT_WEIGHTS), &meta, units)?;
         let splits = parts::splits(directory, units)?;
         let node_order = parts::node_order(&file(NODE_ORDER), &meta, nodes)?;
+        if let Some(bounds) = &meta.parts {
+            let in_file = |error: Error| Error::file(&file("meta.json"), format!("\"parts\": {error}"));
+            partition::check_bounds(bounds, nodes).map_err(in_file)?;
+        }
         let directory = directory.to_path_buf();
         let store =
             Store { directory, meta, adjacency, features, graph_ptr, labels, weights, level, splits, node_order };
@@ -99,6 +103,16 @@ impl Store {
             return Err(Error::file(&file("meta.json"), message));
         }
         Ok(store)
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where the entries of each row begin.
+    pub fn row_ptr(&self) -> &[u64] {
+        &self.adjacency.row_ptr
     }
 
     /// Sizes of the arrays.
@@ -156,6 +170,7 @@ impl Store {
             self.splits,
         );
         dataset.weights = self.weights;
+        dataset.parts = self.meta.parts.map(Into::into);
         dataset.store = std::path::absolute(&self.directory).ok();
         dataset.checksums = self.meta.checksums.into();
         dataset.check_sizes().map_err(in_store)?;

@@ -11,7 +11,7 @@ use super::{NODE_NAMES, NODE_ORDER, UNIT_WEIGHTS};
 use crate::dataset::{Level, NodeOrder};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::graph::{Csr, Reorder, places, renumbered_offsets, renumbered_rows};
+use crate::graph::{Csr, places, renumbered_offsets, renumbered_rows};
 use crate::npy::Element;
 use crate::watch::Watch;
 use rayon::prelude::*;
@@ -25,17 +25,18 @@ const CHUNK_BYTES: usize = 64 << 10;
 const REPLACED: &str = ".replaced";
 
 impl Writer {
-    /// Puts node `order[i]` in place i, in every array that has been written. Labels and splits of graphs stay.
+    /// Puts node `order[i]` in place i, in every array that has been written, and notes what the order is called. Labels and
+    /// splits of graphs stay.
     ///
     /// # Errors
     /// `order` does not hold every node once, or the disk is full.
-    pub fn renumber(&mut self, method: Reorder, order: &[u32], level: Level, watch: &Watch) -> Result<()> {
+    pub fn renumber(&mut self, method: &str, order: &[u32], level: Level, watch: &Watch) -> Result<()> {
         // The message names the place the user knows.
         let (here, target) = (self.directory().to_path_buf(), self.target().to_path_buf());
         self.renumbered(method, order, level, watch).map_err(|error| error.moved(&here, &target))
     }
 
-    fn renumbered(&mut self, method: Reorder, order: &[u32], level: Level, watch: &Watch) -> Result<()> {
+    fn renumbered(&mut self, method: &str, order: &[u32], level: Level, watch: &Watch) -> Result<()> {
         let places = places(order)?;
         self.renumber_rows(order, &places, watch)?;
         self.renumber_dense("features.npy", order, watch)?;
@@ -45,7 +46,7 @@ impl Writer {
             self.renumber_dense(UNIT_WEIGHTS, order, watch)?;
             self.renumber_splits(order, &places)?;
         }
-        let names = self.directory().join(NODE_NAMES);
+        let names = self.source.as_deref().unwrap_or(self.directory()).join(NODE_NAMES);
         if names.exists() {
             let text = files::read_text(&names)?;
             let names: Vec<&str> = text.lines().collect();
@@ -63,7 +64,7 @@ impl Writer {
             }
             None => order.to_vec(),
         };
-        self.node_order(&NodeOrder { method: method.name().into(), original: original.into() })
+        self.node_order(&NodeOrder { method: method.into(), original: original.into() })
     }
 
     /// Adjacency and weights.
@@ -180,14 +181,19 @@ impl Writer {
         old.remove()
     }
 
-    /// Moves a file out of the way of its successor; `None` where there is no such file.
+    /// Moves a file out of the way of its successor; `None` where there is no such file. One of another store stays.
     fn replaced(&self, name: &str) -> Result<Option<Replaced>> {
+        if let Some(source) = &self.source {
+            let path = source.join(name);
+            let open = || Ok(Replaced { array: MappedArray::open(&path)?, aside: None });
+            return path.exists().then(open).transpose();
+        }
         let (path, aside) = (self.directory().join(name), self.directory().join(format!("{name}{REPLACED}")));
         if !path.exists() {
             return Ok(None);
         }
         std::fs::rename(&path, &aside).map_err(Error::io("rename", &path))?;
-        Ok(Some(Replaced { array: MappedArray::open(&aside)?, path: aside }))
+        Ok(Some(Replaced { array: MappedArray::open(&aside)?, aside: Some(aside) }))
     }
 }
 
@@ -202,14 +208,15 @@ fn fits(name: &str, found: usize, order: &[u32]) -> Result<()> {
 /// An array that is being written anew.
 struct Replaced {
     array: MappedArray,
-    path: PathBuf,
+    /// Where it is until then; `None` where it stays.
+    aside: Option<PathBuf>,
 }
 
 impl Replaced {
     fn remove(self) -> Result<()> {
-        let Replaced { array, path } = self;
+        let Replaced { array, aside } = self;
         // Some systems do not remove what is mapped.
         drop(array);
-        std::fs::remove_file(&path).map_err(Error::io("remove", &path))
+        aside.map_or(Ok(()), |path| std::fs::remove_file(&path).map_err(Error::io("remove", &path)))
     }
 }

@@ -4,7 +4,7 @@
 //! behind is a hidden directory; the next writer beside it removes it, unless it is locked by one that is still at work.
 
 use super::{Counts, FORMAT, Meta, NODE_NAMES, NODE_ORDER, PARTS, Source, Store, UNIT_WEIGHTS, checked};
-use super::{VERSION, WITHOUT_COLUMNS, WITHOUT_WEIGHTS};
+use super::{VERSION, WITHOUT_COLUMNS, WITHOUT_PARTS, WITHOUT_WEIGHTS};
 use crate::dataset::{Dataset, Features, Labels, Level, NodeOrder, Schema, UNLABELLED, Values};
 use crate::error::{Error, Result};
 use crate::files::{self, UnfinishedFolder};
@@ -33,9 +33,11 @@ stored!(u8 => U8, i32 => I32, i64 => I64, u32 => U32, u64 => U64, half::f16 => F
 pub struct Writer {
     target: PathBuf,
     temporary: UnfinishedFolder,
-    checksums: BTreeMap<String, String>,
+    pub(super) checksums: BTreeMap<String, String>,
     /// How nodes were reordered.
-    node_order: Option<String>,
+    pub(super) node_order: Option<String>,
+    /// The store whose arrays are put in another order, where these are not those that were written here.
+    pub(super) source: Option<PathBuf>,
     stop: Stop,
 }
 
@@ -57,6 +59,7 @@ pub struct Description {
     pub generator: Option<serde_json::Value>,
     pub counts: Option<Counts>,
     pub symmetric: Option<bool>,
+    pub parts: Option<Vec<usize>>,
 }
 
 impl Description {
@@ -79,6 +82,7 @@ impl Description {
                 graphs: dataset.graphs(),
             }),
             symmetric: dataset.graph.is_symmetric().then_some(true),
+            parts: dataset.parts.as_deref().map(<[usize]>::to_vec),
             ..Description::default()
         }
     }
@@ -101,7 +105,7 @@ impl Writer {
         files::remove_unfinished(parent);
         let temporary = UnfinishedFolder::create(parent).map_err(Error::io("create a directory in", parent))?;
         let (target, checksums) = (target.to_path_buf(), BTreeMap::new());
-        Ok(Writer { target, temporary, checksums, node_order: None, stop: Stop::new() })
+        Ok(Writer { target, temporary, checksums, node_order: None, source: None, stop: Stop::new() })
     }
 
     /// Gives up before the store takes its place, once `stop` asks for it.
@@ -124,20 +128,18 @@ impl Writer {
     /// # Errors
     /// The disk is full or not writable.
     pub fn stream(&self, name: &str, element: Element, shape: &[usize]) -> Result<ArrayWriter> {
-        let path = self.temporary.path().join(name);
-        let file = File::create(&path).map_err(Error::io("write", &self.target.join(name)))?;
-        let elements: usize = shape.iter().product();
-        let mut writer = ArrayWriter {
-            shown: self.target.join(name),
-            name: name.to_string(),
-            file: BufWriter::with_capacity(1 << 20, file),
-            hash: Sha256::new(),
-            missing: (elements * element.bytes()) as u64,
-        };
-        let header = npy::header(element, shape);
-        writer.missing += header.len() as u64;
+        let (header, elements) = (npy::header(element, shape), shape.iter().product::<usize>());
+        let mut writer = self.file(name, (header.len() + elements * element.bytes()) as u64)?;
         writer.write(&header)?;
         Ok(writer)
+    }
+
+    /// Begins a file of `bytes` bytes, with whatever header it has.
+    pub(super) fn file(&self, name: &str, bytes: u64) -> Result<ArrayWriter> {
+        let (path, shown) = (self.temporary.path().join(name), self.target.join(name));
+        let file = File::create(&path).map_err(Error::io("write", &shown))?;
+        let file = BufWriter::with_capacity(1 << 20, file);
+        Ok(ArrayWriter { shown, name: name.to_string(), file, hash: Sha256::new(), missing: bytes })
     }
 
     /// Takes a finished stream in.
@@ -300,10 +302,11 @@ impl Writer {
     pub fn finish(self, description: Description) -> Result<()> {
         let meta = Meta {
             format: FORMAT.into(),
-            version: match (&description.weights, &description.columns) {
-                (Some(_), _) => VERSION,
-                (None, Some(_)) => WITHOUT_WEIGHTS,
-                (None, None) => WITHOUT_COLUMNS,
+            version: match (&description.parts, &description.weights, &description.columns) {
+                (Some(_), ..) => VERSION,
+                (None, Some(_), _) => WITHOUT_PARTS,
+                (None, None, Some(_)) => WITHOUT_WEIGHTS,
+                (None, None, None) => WITHOUT_COLUMNS,
             },
             name: description.name,
             level: if description.graph_level { Level::Graph } else { Level::Node }.into(),
@@ -321,6 +324,7 @@ impl Writer {
             feature_names: description.feature_names,
             columns: description.columns,
             weights: description.weights,
+            parts: description.parts,
         };
         let Writer { temporary: unfinished, target, stop, .. } = self;
         let (temporary, target) = (unfinished.path().to_path_buf(), &target);

@@ -59,12 +59,12 @@ impl Reorder {
 }
 
 /// The graph without directions and weights.
-struct Neighbours<'a> {
+pub(super) struct Neighbours<'a> {
     rows: Cow<'a, Csr>,
 }
 
 impl Neighbours<'_> {
-    fn of(graph: &Graph) -> Result<Neighbours<'_>> {
+    pub(super) fn of(graph: &Graph) -> Result<Neighbours<'_>> {
         let rows = match graph.is_symmetric() {
             true => Cow::Borrowed(graph.adjacency()),
             false => {
@@ -73,6 +73,11 @@ impl Neighbours<'_> {
             }
         };
         Ok(Neighbours { rows })
+    }
+
+    /// Every edge both ways; weights mean nothing.
+    pub(super) fn rows(&self) -> &Csr {
+        &self.rows
     }
 
     fn nodes(&self) -> usize {
