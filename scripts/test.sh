@@ -28,17 +28,24 @@ if ! python3 -c 'import numpy, scipy, onnxruntime' 2>/dev/null; then
         step python3 -m pip install --quiet --upgrade --target .python numpy scipy
 fi
 
-# A browser, for the tests of report.html, and METIS, for those of partitions; where one is not there and cannot be installed, they say
-# that they skip.
+# A browser, for the tests of report.html, METIS, for those of partitions, and an MPI library, for those of several processes; where one
+# is not there and cannot be installed, they say that they skip.
 browser() { { command -v chromium || command -v google-chrome; } && command -v chromedriver; }
 metis() { python3 -c 'import ctypes; ctypes.CDLL("libmetis.so.5")' 2>/dev/null; }
 packages=()
 browser >/dev/null || packages+=(chromium chromium-driver)
 metis || packages+=(libmetis5)
+mpi() { command -v mpicc && command -v mpirun; }
+mpi >/dev/null || packages+=(libopenmpi-dev openmpi-bin)
 if [ "${#packages[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     step apt-get update -qq || true
     step apt-get install -y -qq --no-install-recommends "${packages[@]}" || true
 fi
+
+# With MPI everything is built for it, once. Its bindings are made by the libclang of .cuda, unless there is another.
+features=()
+if mpi >/dev/null; then features=(--features harmonia/mpi); fi
+if ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then export LIBCLANG_PATH="${LIBCLANG_PATH:-$PWD/.cuda/lib}"; fi
 
 step cargo fmt --all --check
 # Licences, sources, duplicates, bans: tests/supply_chain.rs holds deny.toml everywhere; known faults need a database.
@@ -47,13 +54,13 @@ if command -v cargo-deny >/dev/null; then
     cargo deny check advisories || echo "note: advisories were not checked, or there are some: see above"
 fi
 # nvcc runs once, for the tests: clippy's runs of build.rs, which are its own, and the documentation do without.
-HARMONIA_CUDA=off step cargo clippy --workspace --all-targets -- -D warnings
+HARMONIA_CUDA=off step cargo clippy --workspace --all-targets "${features[@]}" -- -D warnings
 # The library by itself, without formats and commands. (What lies between, the feature `runs`, is what the wheel is built with.)
 HARMONIA_CUDA=off step cargo clippy --lib --no-default-features -- -D warnings
 # With the examples, because these bring the features of test dependencies, which everything was checked with above.
-HARMONIA_CUDA=off RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps --lib --examples
+HARMONIA_CUDA=off RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps --lib --examples "${features[@]}"
 # --show-output: a test that has to skip says so.
-step cargo test --workspace --no-fail-fast -- --show-output
+step cargo test --workspace --no-fail-fast "${features[@]}" -- --show-output
 # From here on what the tests were built with: `cargo run` would build once more, with the features of fewer crates.
 built="${CARGO_TARGET_DIR:-target}/debug"
 for example in fit_predict explain embed; do step "$built/examples/$example"; done

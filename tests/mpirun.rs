@@ -34,7 +34,14 @@ fn is_here() -> bool {
 /// `mpirun` with some processes of a binary each.
 fn mpirun(scratch: &Scratch, parts: &[(usize, &[&str])]) -> Command {
     let mut command = Command::new("mpirun");
-    command.current_dir(scratch.path(".")).args(["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]);
+    command.current_dir(scratch.path(".")).args([
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "--mca",
+        "mpi_yield_when_idle",
+        "1",
+    ]);
     // Tests may run as root, in a container of their own.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     for (at, (ranks, arguments)) in parts.iter().enumerate() {
@@ -69,7 +76,22 @@ fn generate(scratch: &Scratch, seed: &str, name: &str) {
 }
 
 const SETTINGS: &[&str] = &[
-    "--dataset", "store", "--preset", "cora", "--recipe", "paper", "--set", "engine.table=off", "--set", "train.dropout=0", "--set", "run.checkpoint_seconds=0", "--set", "train.patience=0", "--threads", "1",
+    "--dataset",
+    "store",
+    "--preset",
+    "cora",
+    "--recipe",
+    "paper",
+    "--set",
+    "engine.table=off",
+    "--set",
+    "train.dropout=0",
+    "--set",
+    "run.checkpoint_seconds=0",
+    "--set",
+    "train.patience=0",
+    "--threads",
+    "1",
 ];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -174,9 +196,8 @@ fn under_way(scratch: &Scratch) -> (Child, Vec<u32>) {
         assert!(begun.elapsed() < Duration::from_secs(120) && child.try_wait().unwrap().is_none(), "it did not begin");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let is_ours = |pid: &u32| {
-        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("harmonia-train"))
-    };
+    let is_ours =
+        |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("harmonia-train"));
     let ranks: Vec<u32> = children(child.id()).into_iter().filter(is_ours).collect();
     assert_eq!(ranks.len(), 2, "the ranks of {}", child.id());
     (child, ranks)

@@ -11,8 +11,8 @@ use harmonia::data::download::Access;
 use harmonia::data::obtain::Context;
 use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::device::cpu::Cpu;
-use harmonia::loss::Calibration;
 use harmonia::graph::{Direction, Graph, Split};
+use harmonia::loss::Calibration;
 use harmonia::runs::load_dataset;
 use harmonia::seed::{Purpose, Rng, Stream};
 use harmonia::settings::{Layers, presets};
@@ -65,7 +65,15 @@ fn trained(dataset: &Dataset, config: &Config, team: Option<&Arc<dyn Team>>) -> 
     // The likelihood is flat where it is best: last bits of logits move the temperature. All ranks find the same.
     trainer.calibrate()?;
     let sharing = run.share.as_ref().map(|share| share.sharing);
-    Ok(Trained { parameters: trainer.state()?.parameters, best: trainer.best()?, epochs, test, calibration: trainer.calibration(), sent, sharing })
+    Ok(Trained {
+        parameters: trainer.state()?.parameters,
+        best: trainer.best()?,
+        epochs,
+        test,
+        calibration: trainer.calibration(),
+        sent,
+        sharing,
+    })
 }
 
 fn relative(found: &[f32], expected: &[f32]) -> f64 {
@@ -81,14 +89,7 @@ fn check(dataset: &Dataset, config: &Config, share: ShareUse, ranks: &[usize], c
     check_against(&alone, dataset, config, share, ranks, context);
 }
 
-fn check_against(
-    alone: &Trained,
-    dataset: &Dataset,
-    config: &Config,
-    share: ShareUse,
-    ranks: &[usize],
-    context: &str,
-) {
+fn check_against(alone: &Trained, dataset: &Dataset, config: &Config, share: ShareUse, ranks: &[usize], context: &str) {
     let mut config = config.clone();
     config.engine.share = share;
     for &size in ranks {
@@ -105,7 +106,10 @@ fn check_against(
         }
         assert!(all.iter().all(|one| one.sent > 0), "{context}");
         let (last, best) = (relative(&one.parameters, &alone.parameters), relative(&one.best, &alone.best));
-        assert!(last <= TOLERANCE && best <= TOLERANCE, "{context}: parameters are off by {last:.2e}, the best by {best:.2e}");
+        assert!(
+            last <= TOLERANCE && best <= TOLERANCE,
+            "{context}: parameters are off by {last:.2e}, the best by {best:.2e}"
+        );
         for (found, expected) in one.epochs.iter().zip(&alone.epochs) {
             let off = (found.train_loss - expected.train_loss).abs() / expected.train_loss;
             assert!(off <= LOSS_TOLERANCE, "{context}, epoch {}: loss off by {off:.2e}", found.epoch);
@@ -124,7 +128,8 @@ fn graph_of(nodes: usize, direction: Direction, weighted: bool, outputs: u32) ->
     let weights: Vec<f32> = edges.iter().map(|_| 0.1 + rng.uniform() as f32).collect();
     let graph = Graph::from_edges(nodes, &edges, weighted.then_some(&weights[..]), direction).unwrap();
     let values: Vec<f32> = (0..nodes * 6).map(|_| rng.uniform() as f32 * 4.0 - 2.0).collect();
-    let ids = (0..nodes).map(|i| ((values[i * 6] + values[(i * 7 % nodes) * 6 + 1] + 4.0) / 8.0 * outputs as f32) as u32);
+    let ids =
+        (0..nodes).map(|i| ((values[i * 6] + values[(i * 7 % nodes) * 6 + 1] + 4.0) / 8.0 * outputs as f32) as u32);
     let labels = Labels::Classes { ids: ids.map(|id| id.min(outputs - 1)).collect(), classes: outputs as usize };
     let part = |from: usize, to: usize| (from as u32 * nodes as u32 / 10..to as u32 * nodes as u32 / 10).collect();
     // Nodes of all ranks train, those of one validate.
@@ -149,7 +154,9 @@ fn config(epochs: usize, hops: usize) -> Config {
 
 #[test]
 fn classes_and_nodes_of_a_graph_are_shared() {
-    for (direction, weighted) in [(Direction::Undirected, false), (Direction::Directed, true), (Direction::Undirected, true)] {
+    for (direction, weighted) in
+        [(Direction::Undirected, false), (Direction::Directed, true), (Direction::Undirected, true)]
+    {
         let dataset = graph_of(240, direction, weighted, 5);
         let context = format!("{direction:?}, weighted {weighted}");
         check(&dataset, &config(20, 4), ShareUse::Classes, &[2, 4], &context);
@@ -310,7 +317,12 @@ fn preset(name: &str, sets: &[&str]) -> Config {
 }
 
 fn silent() -> Context<'static> {
-    Context { access: Access { offline: true, ..Access::default() }, download: &|_| (), watch: Watch::silent(), note: &|_| () }
+    Context {
+        access: Access { offline: true, ..Access::default() },
+        download: &|_| (),
+        watch: Watch::silent(),
+        note: &|_| (),
+    }
 }
 
 fn real(name: &str, folder: &str, sets: &[&str]) -> Option<(Dataset, Config)> {

@@ -74,7 +74,8 @@ impl<'a> Batches<'a> {
         let halo = Some(Arc::new(Halo::new(share, own.matrix(), others)?));
         let whole = Batches::with(dataset, Reach::Walk(Arc::new(own)));
         let features = Arc::new(dataset.features.rows(std::slice::from_ref(&nodes)));
-        Ok(Batches { features, graph_ptr: vec![0, nodes.len()].into(), halo, ..whole }.shared(Some(share), Sharing::Nodes))
+        Ok(Batches { features, graph_ptr: vec![0, nodes.len()].into(), halo, ..whole }
+            .shared(Some(share), Sharing::Nodes))
     }
 
     /// Batches that several processes share.

@@ -85,9 +85,8 @@ pub fn is_follower() -> bool {
 pub fn threads(asked: usize) -> usize {
     let (0, Some(Launched { here, .. })) = (asked, launched()) else { return asked };
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
-    let all = std::fs::read_to_string("/proc/cpuinfo").map_or(usable, |text| {
-        text.lines().filter(|line| line.starts_with("processor")).count()
-    });
+    let all = std::fs::read_to_string("/proc/cpuinfo")
+        .map_or(usable, |text| text.lines().filter(|line| line.starts_with("processor")).count());
     // Fewer than the machine has: whoever started this process has dealt them out.
     if usable < all { usable } else { (usable / here).max(1) }
 }

@@ -77,7 +77,17 @@ impl<'a, D: Device> Resident<'a, D> {
         let inputs = device.select(collection, selection)?;
         let pass = pass.refitted(selection, &inputs)?;
         // Graphs are whole and near their targets, and tables have no neighbours: everybody counts.
-        Ok(Resident { device, layout, plan, batch: None, inputs, pass, targets: Some(None), scored: None, columns: None })
+        Ok(Resident {
+            device,
+            layout,
+            plan,
+            batch: None,
+            inputs,
+            pass,
+            targets: Some(None),
+            scored: None,
+            columns: None,
+        })
     }
 
     /// What it was uploaded from.

@@ -75,7 +75,8 @@ impl<D: Device> OwnColumns<D> {
         device.write(logits, &reals::<D>(&columns_of_all(share, own, &singles(&here))?))?;
         pass.take_loss_of(d_logits, logits, targets)?;
         let d_all = singles(&device.download(d_logits)?);
-        let d_own: Vec<f32> = d_all.chunks_exact(own.outputs).flat_map(|row| &row[own.range.clone()]).copied().collect();
+        let d_own: Vec<f32> =
+            d_all.chunks_exact(own.outputs).flat_map(|row| &row[own.range.clone()]).copied().collect();
         pass.set_d_logits(rows, own.range.len(), &reals::<D>(&d_own))?;
         device.clear(own_gradient)?;
         pass.backward_from(scope, own_gradient, inputs, parameters, randomness)?;

@@ -6,8 +6,8 @@
 //! nothing stale is read. A build that was killed goes on at the first block that is not there or not sound.
 
 use super::{Builder, TablePlan, shared};
-use crate::team::Team;
 use crate::plan::DatasetSizes;
+use crate::team::Team;
 use bytemuck::cast_slice;
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::error::{Error, Result};

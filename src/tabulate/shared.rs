@@ -30,7 +30,8 @@ pub(super) fn table(
         watch.check()?;
         watch.progress("tabulating walks", first as u64, count as u64);
         let made = (first + rank < count).then(|| builder.block(first + rank, watch)).transpose()?;
-        let pieces = (0..ranks).map(|to| made.as_ref().map_or_else(Vec::new, |block| packed(block, part(units, ranks, to))));
+        let pieces =
+            (0..ranks).map(|to| made.as_ref().map_or_else(Vec::new, |block| packed(block, part(units, ranks, to))));
         let came = team.exchange(pieces.collect())?;
         for (at, bytes) in (first..count).zip(&came) {
             blocks.push(unpacked(builder.features(at), bytes, own.len(), plan)?);
@@ -91,7 +92,9 @@ mod tests {
         for part in &parts {
             for at in 0..part.contents.units.len() {
                 assert_eq!(part.contents.units[at], alone.contents.units[row]);
-                for (k, t, q) in (0..plan.grid.features()).flat_map(|k| (0..2).flat_map(move |t| (0..3).map(move |q| (k, t, q)))) {
+                for (k, t, q) in
+                    (0..plan.grid.features()).flat_map(|k| (0..2).flat_map(move |t| (0..3).map(move |q| (k, t, q))))
+                {
                     assert_eq!(part.value(at, t, k, q), alone.value(row, t, k, q));
                 }
                 row += 1;

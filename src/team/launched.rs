@@ -52,8 +52,7 @@ mod tests {
         let open_mpi =
             [("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
         assert_eq!(with(&open_mpi), Some(Launched { by: "mpirun (Open MPI)", size: 4, rank: 3, here: 2 }));
-        let slurm =
-            [("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_PROCID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2(x3)")];
+        let slurm = [("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_PROCID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2(x3)")];
         assert_eq!(with(&slurm), Some(Launched { by: "srun", size: 6, rank: 0, here: 2 }));
     }
 

@@ -175,7 +175,8 @@ mod tests {
         let sums = |size: usize| {
             together(size, |team| {
                 let rank = team.rank() as f32;
-                let mut values: Vec<f32> = (0..7).map(|at| 0.1 + rank * 1e-3 + at as f32 * 1e7_f32.powf(rank - 1.0)).collect();
+                let mut values: Vec<f32> =
+                    (0..7).map(|at| 0.1 + rank * 1e-3 + at as f32 * 1e7_f32.powf(rank - 1.0)).collect();
                 sum(team, &mut values)?;
                 assert!(any(team, team.rank() == 1)? && !any(team, false)?);
                 assert_eq!(of_first(team, &[team.rank() as u8 + 7])?, [7]);
@@ -189,7 +190,10 @@ mod tests {
             assert!(first.windows(2).all(|pair| pair[0].0 == pair[1].0));
             assert_eq!(first, again);
             let expected = |at: usize| -> f64 {
-                (0..size).map(|r| 0.1f32 + r as f32 * 1e-3 + at as f32 * 1e7_f32.powf(r as f32 - 1.0)).map(f64::from).sum()
+                (0..size)
+                    .map(|r| 0.1f32 + r as f32 * 1e-3 + at as f32 * 1e7_f32.powf(r as f32 - 1.0))
+                    .map(f64::from)
+                    .sum()
             };
             first[0].0.iter().enumerate().for_each(|(at, &value)| assert_eq!(value, expected(at) as f32));
         }
@@ -204,6 +208,9 @@ mod tests {
             Ok(check_same(team, "data", mine).unwrap_err().to_string())
         });
         let messages = ends.unwrap();
-        assert!(messages.iter().all(|message| message.starts_with("rank 2 on ") && message == &messages[0]), "{messages:?}");
+        assert!(
+            messages.iter().all(|message| message.starts_with("rank 2 on ") && message == &messages[0]),
+            "{messages:?}"
+        );
     }
 }

@@ -209,7 +209,8 @@ mod tests {
             own.parameters(&mut here, &parameters);
             assert_eq!(here.len(), own.layout.len());
             let start = whole.readout_weight.start;
-            let expected: Vec<f32> = (0..4).flat_map(|row| own.range.clone().map(move |c| (start + row * 5 + c) as f32)).collect();
+            let expected: Vec<f32> =
+                (0..4).flat_map(|row| own.range.clone().map(move |c| (start + row * 5 + c) as f32)).collect();
             assert_eq!(here[start..], expected);
             own.add_gradient(&mut gradient, &here);
         }

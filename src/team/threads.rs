@@ -48,7 +48,11 @@ impl Threads {
     }
 
     /// Waits until something is so.
-    fn until<'t>(&self, mut table: MutexGuard<'t, Table>, so: impl Fn(&Table) -> bool) -> Result<MutexGuard<'t, Table>> {
+    fn until<'t>(
+        &self,
+        mut table: MutexGuard<'t, Table>,
+        so: impl Fn(&Table) -> bool,
+    ) -> Result<MutexGuard<'t, Table>> {
         loop {
             if let Some(why) = &table.ended {
                 return Err(Error::Device(format!("the team has ended: {why}")));
@@ -90,7 +94,8 @@ impl Team for Threads {
     fn exchange(&self, pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let size = self.size();
         let others = pieces.iter().enumerate().filter(|(to, _)| *to != self.rank);
-        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) += others.map(|(_, piece)| piece.len() as u64).sum::<u64>();
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) +=
+            others.map(|(_, piece)| piece.len() as u64).sum::<u64>();
         // Everybody has taken what the round before had for it.
         let mut table = self.until(self.table(), |table| table.put < size)?;
         for (to, piece) in pieces.into_iter().enumerate() {

@@ -8,6 +8,7 @@ use crate::tabulate::Tabulation;
 use crate::team::{Share, Sharing, Team, can_share_classes};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
+use harmonia_graph::graph::partition;
 use harmonia_graph::memory;
 use std::sync::Arc;
 
@@ -49,15 +50,20 @@ fn choose<D: Device<Real = f32>>(run: &Prepared, config: &Config, ranks: usize, 
                 Some(allowed) => run.memory(device, config).device_bytes() <= allowed,
                 None => true,
             };
-            Ok(if can_share_classes(&run.layout.architecture, ranks) && fits() { Sharing::Classes } else { Sharing::Nodes })
+            Ok(if can_share_classes(&run.layout.architecture, ranks) && fits() {
+                Sharing::Classes
+            } else {
+                Sharing::Nodes
+            })
         }
         ShareUse::Rows if run.tabulation.plan().is_none() => {
             wrong("rows", "steps read no table of walks: set engine.table = force, or engine.share = auto")
         }
         ShareUse::Rows => Ok(Sharing::Rows),
-        ShareUse::Targets if one_graph => {
-            wrong("targets", &format!("{} is one graph, which every step walks as a whole: set engine.share = auto", dataset.name))
-        }
+        ShareUse::Targets if one_graph => wrong(
+            "targets",
+            &format!("{} is one graph, which every step walks as a whole: set engine.share = auto", dataset.name),
+        ),
         ShareUse::Targets => Ok(Sharing::Targets),
         ShareUse::Classes | ShareUse::Nodes if !one_graph => {
             let share = config.engine.share.name();
@@ -70,23 +76,12 @@ fn choose<D: Device<Real = f32>>(run: &Prepared, config: &Config, ranks: usize, 
 
 /// Whose nodes are whose: the parts of a partitioned store, else stretches of nearly equal cost.
 fn bounds(dataset: &Dataset, ranks: usize) -> Result<Vec<usize>> {
-    let row_ptr = &dataset.graph.adjacency().row_ptr[..];
-    let rows = row_ptr.len() - 1;
-    if rows < ranks {
-        return Err(Error::Config(format!("{} has {rows} nodes, too few for {ranks} processes", dataset.name)));
+    let nodes = dataset.graph.nodes();
+    if nodes < ranks {
+        return Err(Error::Config(format!("{} has {nodes} nodes, too few for {ranks} processes", dataset.name)));
     }
-    let cost = |row: usize| row_ptr[row] + 4 * row as u64;
-    let total = u128::from(cost(rows));
-    let mut bounds = vec![0];
-    for rank in 1..ranks {
-        let aim = (total * rank as u128 / ranks as u128) as u64;
-        let (mut low, mut high) = (bounds[rank - 1] + 1, rows - (ranks - rank));
-        while low < high {
-            let middle = (low + high) / 2;
-            if cost(middle) < aim { low = middle + 1 } else { high = middle }
-        }
-        bounds.push(low);
-    }
-    bounds.push(rows);
-    Ok(bounds)
+    Ok(match &dataset.parts {
+        Some(parts) if parts.len() == ranks + 1 => parts.to_vec(),
+        _ => partition::ranges(&dataset.graph.adjacency().row_ptr, ranks),
+    })
 }

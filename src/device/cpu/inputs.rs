@@ -1,8 +1,8 @@
 //! A batch made ready for the CPU ops.
 
 use super::chunks;
-use super::shared_walk::CpuHalo;
 use super::pairs::KnownPairs;
+use super::shared_walk::CpuHalo;
 use super::shells::KnownShells;
 use crate::batch::{Batch, Reach, TableRows};
 use crate::device::no_walk;

@@ -148,7 +148,8 @@ pub fn backward<T: Real>(
     let (csr, bounds) = walk.transposed();
     let (width, count, scale) = (hops.width, hops.hops, hops.scale);
     let inverse_degree = &walk.inverse_degree[..];
-    let hop = Hop { cpu, csr, bounds, inverse_degree, halo: &halo.halo, rows: halo.transposed.as_ref(), width, outputs };
+    let hop =
+        Hop { cpu, csr, bounds, inverse_degree, halo: &halo.halo, rows: halo.transposed.as_ref(), width, outputs };
     let size = hops.rows * width;
     with_states!(&mut hops.states, states => {
         let rows = states[..size].par_chunks_mut(ROW_CHUNK * width).zip(d_logits.par_chunks((ROW_CHUNK * outputs).max(1)));

@@ -210,7 +210,8 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         if alike && config.train.output_penalty == 0.0 {
             batches = batches.merged();
         }
-        let mut batches = batches.for_loss(objective, target_scaling.clone()).weighted(weights.clone()).streamed(streamed);
+        let mut batches =
+            batches.for_loss(objective, target_scaling.clone()).weighted(weights.clone()).streamed(streamed);
         match share.map(|share| share.sharing) {
             None | Some(Sharing::Nodes) => (),
             // Rows are those of a table; what is scored by walking is shared otherwise, or done by all.

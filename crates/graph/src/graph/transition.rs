@@ -355,8 +355,13 @@ mod tests {
             for range in [0..3, 2..6, 6..7, 3..3] {
                 let (part, others) = Transition::of_rows(&graph, walk, range.clone());
                 assert_eq!(part.degree(), &whole.degree()[range.clone()]);
-                assert!(others.windows(2).all(|pair| pair[0] < pair[1]) && others.iter().all(|&j| !range.contains(&(j as usize))));
-                let node = |column: usize| if column < range.len() { range.start + column } else { others[column - range.len()] as usize };
+                assert!(
+                    others.windows(2).all(|pair| pair[0] < pair[1])
+                        && others.iter().all(|&j| !range.contains(&(j as usize)))
+                );
+                let node = |column: usize| {
+                    if column < range.len() { range.start + column } else { others[column - range.len()] as usize }
+                };
                 for (own, all) in [(part.matrix(), whole.matrix()), (part.transposed(), whole.transposed())] {
                     for (at, i) in range.clone().enumerate() {
                         let here: Vec<_> = own.row_entries(at).map(|(column, weight)| (node(column), weight)).collect();
