@@ -71,7 +71,7 @@ fn store(scratch: &Scratch) {
 }
 
 fn generate(scratch: &Scratch, seed: &str, name: &str) {
-    let sizes = ["--like", "cora", "--nodes", "500", "--edges", "2000", "--features", "12", "--classes", "6"];
+    let sizes = ["--like", "cora", "--nodes", "500", "--edges", "2000", "--features", "12", "--classes", "6", "--split", "200/100/100"];
     scratch.harmonia_ok(&[&["data", "generate"][..], &sizes, &["--seed", seed, "--out", name, "--quiet"]].concat());
 }
 
