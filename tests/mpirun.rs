@@ -71,7 +71,20 @@ fn store(scratch: &Scratch) {
 }
 
 fn generate(scratch: &Scratch, seed: &str, name: &str) {
-    let sizes = ["--like", "cora", "--nodes", "500", "--edges", "2000", "--features", "12", "--classes", "6", "--split", "200/100/100"];
+    let sizes = [
+        "--like",
+        "cora",
+        "--nodes",
+        "500",
+        "--edges",
+        "2000",
+        "--features",
+        "12",
+        "--classes",
+        "6",
+        "--split",
+        "200/100/100",
+    ];
     scratch.harmonia_ok(&[&["data", "generate"][..], &sizes, &["--seed", seed, "--out", name, "--quiet"]].concat());
 }
 
@@ -301,4 +314,86 @@ fn a_build_without_mpi_says_what_to_build() {
     let output = command.env("OMPI_COMM_WORLD_SIZE", "4").env("OMPI_COMM_WORLD_RANK", "0").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("--features mpi") && said(&output).contains("4 processes"), "{}", said(&output));
+}
+
+/// Two hosts on this machine: network namespaces with addresses of their own and a cable between them. Gone when dropped.
+struct Hosts {
+    names: [String; 2],
+}
+
+const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+
+fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).output().is_ok_and(|output| output.status.success())
+}
+
+impl Hosts {
+    /// `None`, and a line that says why, where the machine does not allow it.
+    fn new() -> Option<Hosts> {
+        let id = std::process::id();
+        let hosts = Hosts { names: [format!("harmonia-a{id}"), format!("harmonia-b{id}")] };
+        let [a, b] = hosts.names.each_ref().map(String::as_str);
+        let made = ip(&["netns", "add", a])
+            && ip(&["netns", "add", b])
+            && ip(&["-n", a, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", b]);
+        let up = |name: &str, address: &str| {
+            ip(&["-n", name, "addr", "add", &format!("{address}/24"), "dev", "cable"])
+                && ip(&["-n", name, "link", "set", "cable", "up"])
+                && ip(&["-n", name, "link", "set", "lo", "up"])
+        };
+        if !(made && up(a, ADDRESSES[0]) && up(b, ADDRESSES[1])) {
+            println!("skipped: no network namespaces here (they need root and iproute2)");
+            return None;
+        }
+        let slow = [
+            "netns", "exec", a, "tc", "qdisc", "add", "dev", "cable", "root", "netem", "delay", "1ms", "rate", "1gbit",
+        ];
+        if !ip(&slow) {
+            println!("skipped: no delay on the cable (the kernel has no netem); it is as quick as memory");
+        }
+        Some(hosts)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&["netns", "del", name]);
+        }
+    }
+}
+
+#[test]
+fn hosts_with_addresses_of_their_own_train_together() {
+    if !is_here() {
+        return;
+    }
+    let Some(hosts) = Hosts::new() else { return };
+    let scratch = Scratch::new();
+    store(&scratch);
+    scratch.train_ok(&with(&["--epochs", "20", "--out", "alone"]));
+    // What mpirun calls instead of ssh: the first word is the host.
+    let [a, b] = &hosts.names;
+    let agent = format!(
+        "#!/bin/sh\nhost=$1; shift\ncase $host in {}) name={a};; *) name={b};; esac\nexec ip netns exec $name sh -c \"$*\"\n",
+        ADDRESSES[0]
+    );
+    let agent = scratch.write("agent", agent);
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for share in ["classes", "nodes"] {
+        let set = format!("engine.share={share}");
+        let arguments = with(&["--epochs", "20", "--out", share, "--set", &set]);
+        let mut command = Command::new("ip");
+        command.current_dir(scratch.path(".")).args(["netns", "exec", a, "mpirun", "--bind-to", "none"]);
+        command.args(["--mca", "plm_rsh_agent", agent.to_str().unwrap(), "--mca", "btl", "tcp,self"]);
+        for key in ["oob_tcp_if_include", "btl_tcp_if_include"] {
+            command.args(["--mca", key, "10.77.0.0/24"]);
+        }
+        command.args(["-H", &ADDRESSES.map(|address| format!("{address}:1")).join(","), "-n", "2"]);
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let output = command.arg(env!("CARGO_BIN_EXE_harmonia-train")).args(&arguments).output().unwrap();
+        ok(&output);
+        let off = apart(&scratch, share, "alone");
+        assert!(off <= TOLERANCE, "{share}: off by {off:.2e}");
+    }
 }
