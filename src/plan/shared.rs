@@ -79,13 +79,10 @@ impl SharedSizes {
         let logits = |units: usize, columns: usize| units * columns * NUMBER * others;
         let hops = (self.hops.saturating_sub(1)) * own.sent_rows * self.outputs * self.state_bytes;
         match self.sharing {
-            Sharing::Targets | Sharing::Rows => {
-                Sent { step: gradient, validation: logits(own.valid, self.outputs) }
+            Sharing::Targets | Sharing::Rows => Sent { step: gradient, validation: logits(own.valid, self.outputs) },
+            Sharing::Classes => {
+                Sent { step: gradient + logits(self.targets, columns), validation: logits(self.valid, columns) }
             }
-            Sharing::Classes => Sent {
-                step: gradient + logits(self.targets, columns),
-                validation: logits(self.valid, columns),
-            },
             Sharing::Nodes => {
                 // What is not stored as it is computed has one scale on all ranks.
                 let scale = if self.state_bytes == NUMBER { 0 } else { DOUBLE * others };
@@ -104,7 +101,7 @@ pub struct SharedPlan {
     pub own: Vec<OwnSizes>,
     /// Which of them this process is.
     pub rank: usize,
-    /// Whether logits that no table has are walked by shared classes.
+    /// Whether logits that no table has are walked by shared classes; of sets of graphs, by shared graphs.
     pub by_classes: bool,
 }
 
@@ -151,7 +148,8 @@ impl SharedPlan {
                 cut(&dataset.graph, &share.bounds).into_iter().zip(counts).map(of).collect()
             }
         };
-        SharedPlan { sizes, own, rank: share.team.rank(), by_classes: share.classes.is_some() }
+        let by_classes = share.classes.is_some() && dataset.graphs() == 1;
+        SharedPlan { sizes, own, rank: share.team.rank(), by_classes }
     }
 
     /// What the rank that sends most does.
@@ -178,7 +176,8 @@ impl SharedPlan {
     /// What of a batch a rank has at once, at most; of graphs, which are dealt out by their nodes, its part and the largest.
     pub fn batch(&self, whole: BatchSizes, dataset: &Dataset, own: &OwnSizes) -> BatchSizes {
         match self.sizes.sharing {
-            Sharing::Classes | Sharing::Rows => whole,
+            Sharing::Classes => whole,
+            Sharing::Rows if dataset.graphs() == 1 => whole,
             Sharing::Nodes => {
                 let nonzeros = match dataset.features.values() {
                     Values::Sparse(x) => (x.row_ptr[own.nodes.end] - x.row_ptr[own.nodes.start]) as usize,
@@ -186,7 +185,7 @@ impl SharedPlan {
                 };
                 BatchSizes { nodes: own.nodes.len(), entries: own.entries, rows: own.nodes.len(), nonzeros }
             }
-            Sharing::Targets => {
+            Sharing::Targets | Sharing::Rows => {
                 let graphs = || dataset.graph_ptr.windows(2).map(|ends| ends[0]..ends[1]);
                 let row_ptr = &dataset.graph.adjacency().row_ptr;
                 let part_of = |all: usize, most: usize| (all.div_ceil(self.sizes.ranks) + most).min(all);
@@ -232,7 +231,7 @@ pub fn cut(graph: &Graph, bounds: &[usize]) -> Vec<OwnSizes> {
             }
         };
         for rank in 0..ranks {
-            let nodes = own[rank].nodes.clone();
+            let nodes = bounds[rank]..bounds[rank + 1];
             for i in nodes.clone() {
                 for &j in &adjacency.col_idx[adjacency.row(i)] {
                     let j = j as usize;
@@ -251,7 +250,7 @@ pub fn cut(graph: &Graph, bounds: &[usize]) -> Vec<OwnSizes> {
             }
         }
         for sender in 0..ranks {
-            for &readers in &readers[own[sender].nodes.clone()] {
+            for &readers in &readers[bounds[sender]..bounds[sender + 1]] {
                 own[sender].sent_rows += readers.count_ones() as usize;
                 let mut left = readers;
                 while left != 0 {

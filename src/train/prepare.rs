@@ -210,7 +210,19 @@ impl Prepared {
         monotone::check(&dataset, scaling.as_ref(), &layout, objective, config)?;
         let weights = weights::of_run(&dataset, &config.train, name.seed)?;
         let tabulation = Tabulation::choose(config, &dataset, &layout, plan)?;
-        Ok(Prepared { name, dataset, scaling, layout, plan, objective, weights, tabulation, table: None, share: None, shared: None })
+        Ok(Prepared {
+            name,
+            dataset,
+            scaling,
+            layout,
+            plan,
+            objective,
+            weights,
+            tabulation,
+            table: None,
+            share: None,
+            shared: None,
+        })
     }
 
     /// Makes the table that steps read, or finds it, where they read one.

@@ -69,7 +69,17 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         let batch = BatchSizes::largest(dataset, config.train.batch_size);
         let whole = Cow::Borrowed(layout);
         let Some((plans, sizes)) = own else {
-            return Run { device, layout, walked: whole, plan, dataset, config, table: table.map(Cow::Borrowed), batch, own };
+            return Run {
+                device,
+                layout,
+                walked: whole,
+                plan,
+                dataset,
+                config,
+                table: table.map(Cow::Borrowed),
+                batch,
+                own,
+            };
         };
         // A model that could not be cut was refused when it was shared out.
         let walked = plans.walked(layout, sizes).ok().flatten().map_or(whole, Cow::Owned);

@@ -50,7 +50,6 @@ pub struct MemoryPlan {
 impl MemoryPlan {
     /// Counts every buffer of a run, without allocating any. What a device that copies has no room for comes in panels, as few
     /// things as will do. `own`: of a run that several processes share, those of one of them.
-    #[allow(clippy::too_many_arguments)] // what a run is made of
     pub fn new<D: Device<Real = f32>>(
         device: &D,
         layout: &Layout,

@@ -43,7 +43,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
 
     /// What walking takes for others: states beside theirs and on the way, logits of all classes.
     pub(super) fn between(&self) -> Vec<Planned> {
-        let Some((shared, own)) = self.own else { return Vec::new() };
+        let Some((shared, _)) = self.own else { return Vec::new() };
         let (outputs, valid) = (self.layout.architecture.outputs, shared.sizes.valid);
         let mut between = Vec::new();
         if let Some(own) = self.of_nodes() {
