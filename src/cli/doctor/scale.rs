@@ -180,12 +180,13 @@ pub fn output(host_bandwidth: Option<f64>) -> Result<(String, Value)> {
     };
     let mut text = format!(
         "On paper: seconds of one training step on the whole graph, shared by P processes.\n\
-         - Hosts move {:.1} GB/s of states, gathers counted as a row per entry ({whose}). GPUs move {:.0} GB/s, an RTX 4090's.\n\
-         - Products of matrices, which overlap, take no time beside that; neither do the loss, the optimizer, or packing what is sent.\n\
-         - Links carry their figure both ways at once: 25 and 100 Gbit/s a host; PCIe {:.0} GB/s and NVLink {:.0} GB/s a GPU. A call of\n  \
-           MPI takes {:.0} us (between GPUs {:.0} us) for every other process. Nothing is sent while something is computed.\n\
-         - All processes have equal parts. Nodes at random: entries lead anywhere, all nodes alike, the worst an order of nodes can\n  \
-           do; a tenth cut: a tenth of the entries lead to other processes, as evenly.\n\
+         - Hosts move {:.1} GB/s of states, gathers counted as a row per entry ({whose}).\n\
+         - GPUs move {:.0} GB/s, as an RTX 4090.\n\
+         - Products of matrices overlap with that; the loss, the optimizer, and packing what is sent take no time.\n\
+         - Links carry their figure both ways at once: 25 and 100 Gbit/s a host; PCIe {:.0} GB/s, NVLink {:.0} GB/s a GPU.\n\
+         - A call of MPI takes {:.0} us, between GPUs {:.0} us, for every other process. Nothing is sent beside computing.\n\
+         - All processes have equal parts. Nodes at random: entries lead anywhere, all nodes alike, as bad as an order of nodes\n  \
+           can be; a tenth cut: a tenth of the entries lead to other processes, as evenly.\n\
          - Models are those of the preset of ogbn-products, states f32. Memory: states, X, F and the walk, one direction.\n",
         host / 1e9,
         GPU / 1e9,
