@@ -40,6 +40,7 @@ const ARCHS: [&str; 4] = ["sm_80", "sm_86", "sm_89", "sm_90"];
 /// Columns of a terminal that tables must fit.
 const COLUMNS: usize = 120;
 const ROOFLINE: &str = "docs/roofline.md";
+const SCALE: &str = "docs/scale.md";
 
 /// ptxas' report; none where nvcc was not there.
 fn report() -> Option<Vec<Resources>> {
@@ -291,6 +292,28 @@ fn the_roofline_is_the_one_in_the_documentation() {
         return;
     }
     assert!(page == fresh, "{ROOFLINE} is stale; renew it with `HARMONIA_RENEW_ROOFLINE=1 cargo test --test doctor`");
+}
+
+#[test]
+fn the_scale_on_paper_is_the_one_in_the_documentation() {
+    let text = doctor_ok(&["--scale"]);
+    let page = std::fs::read_to_string(SCALE).unwrap();
+    let (before, rest) = page.split_once("```text\n").unwrap();
+    let (_, after) = rest.split_once("```\n").unwrap();
+    let fresh = format!("{before}```text\n{text}```\n{after}");
+    if std::env::var_os("HARMONIA_RENEW_SCALE").is_some() {
+        std::fs::write(SCALE, fresh).unwrap();
+        println!("wrote {SCALE}");
+        return;
+    }
+    assert!(page == fresh, "{SCALE} is stale; renew it with `HARMONIA_RENEW_SCALE=1 cargo test --test doctor scale`");
+}
+
+#[test]
+fn one_process_is_told_how_ranks_are_started() {
+    assert!(doctor_ok(&["--ranks"]).contains("mpirun -n 2 harmonia doctor --ranks"));
+    let json: Value = serde_json::from_str(&doctor_ok(&["--ranks", "--json"])).unwrap();
+    assert_eq!(json["ranks"], 1);
 }
 
 #[test]

@@ -4,12 +4,14 @@ use crate::cli::train::table_line;
 use crate::config::{Config, Monb};
 use crate::device::Device;
 use crate::model::{MemoryPlan, PanelPlan};
-use crate::plan::{Cost, DatasetSizes, Plan, Space};
+use crate::plan::{Cost, DatasetSizes, Plan, SharedPlan, Space};
 use crate::settings::to_toml;
 use crate::tabulate::Tabulation;
+use crate::team::Sharing;
 use crate::train::Prepared;
 use harmonia_graph::dataset::{Dataset, Level};
 use harmonia_graph::error::Result;
+use harmonia_graph::units;
 use serde_json::json;
 
 /// What `--dry-run` prints.
@@ -19,12 +21,13 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
     let costs = [Space::Features, Space::Classes]
         .map(|space| (space, Plan::cost(space, config.engine, DatasetSizes::of(dataset), layout)));
     let total: usize = memory.buffers().map(|(_, bytes)| bytes).sum();
+    let shared = run.shared.as_deref().map(|shared| (shared, most_memory(device, config, run, shared)));
     if as_json {
         let groups: serde_json::Map<_, _> =
             layout.counts().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect();
         let buffers: serde_json::Map<_, _> =
             memory.buffers().map(|(name, bytes)| (name.to_string(), json!(bytes))).collect();
-        let text = json!({
+        let mut text = json!({
             "dataset": dataset.name, "preset": config.preset, "recipe": config.recipe, "device": device.name(), "config": config,
             "parameters": layout.len(), "parameters_by_group": groups,
             "memory_bytes": total, "device_memory_bytes": memory.device_bytes(), "memory_bytes_by_buffer": buffers,
@@ -42,6 +45,15 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
                 "bytes": cost.bytes, "flops": cost.flops, "byte_equivalents": cost.total(),
             }))).collect::<serde_json::Map<_, _>>(),
         });
+        if let Some((shared, memory)) = shared {
+            let sent = shared.most_sent();
+            text["share"] = json!(shared.sizes.sharing.name());
+            text["ranks"] = json!(shared.sizes.ranks);
+            text["sent_bytes_per_step"] = json!(sent.step);
+            text["sent_bytes_per_validation"] = json!(sent.validation);
+            text["memory_bytes_per_rank"] = json!(memory);
+            text["halo_rows_per_rank"] = json!(shared.own.iter().map(|own| own.halo).max());
+        }
         return Ok(format!("{text:#}\n"));
     }
     let mut out = format!("# effective configuration\n{}\n", to_toml(config)?);
@@ -61,6 +73,9 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
     );
     out += &plan_text(plan, config, dataset, &costs);
     out += &table_text(run);
+    if let Some((shared, memory)) = shared {
+        out += &shared_text(shared, memory);
+    }
     out += "\n# parameters\n";
     for (name, count) in layout.counts() {
         out += &format!("{name:<28}{count:>14}\n");
@@ -78,6 +93,38 @@ pub fn text<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, 
     }
     out += &panels_text(&memory);
     Ok(out)
+}
+
+/// Of the rank that takes most memory, beside files that are mapped.
+fn most_memory<D: Device<Real = f32>>(device: &D, config: &Config, run: &Prepared, shared: &SharedPlan) -> usize {
+    let of = |rank| run.memory_of(device, config, Some(rank));
+    let all = (0..shared.sizes.ranks).map(of);
+    let bytes = |memory: MemoryPlan| if device.copies() { memory.device_bytes() } else { memory.process_bytes() };
+    all.map(bytes).max().unwrap_or(0)
+}
+
+/// What of a step is whose, what that sends, and what it takes.
+fn shared_text(shared: &SharedPlan, memory: usize) -> String {
+    let what = match shared.sizes.sharing {
+        Sharing::Targets => "some graphs of every batch each",
+        Sharing::Rows => "some rows of the table each",
+        Sharing::Classes => "some columns of the logits each",
+        Sharing::Nodes => "some nodes of the graph each",
+    };
+    let sent = shared.most_sent();
+    let mut out = format!(
+        "engine.share      {}: {} ranks have {what}\n{:<18}{} sent per step, {} for the scores of an epoch, by a rank at most\n",
+        shared.sizes.sharing.name(),
+        shared.sizes.ranks,
+        "",
+        units::bytes(sent.step as u64),
+        units::bytes(sent.validation as u64),
+    );
+    if let Some(halo) = shared.own.iter().map(|own| own.halo).max().filter(|&halo| halo > 0) {
+        let nodes = shared.own.iter().map(|own| own.nodes.len()).max().unwrap_or(0);
+        out += &format!("{:<18}{nodes} nodes of its own, {halo} rows of others, on a rank at most\n", "");
+    }
+    out + &format!("{:<18}{} of memory on a rank at most; what follows is of the first\n", "", mebibytes(memory))
 }
 
 /// What a device has no room for, and how it comes there.

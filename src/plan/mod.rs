@@ -4,6 +4,7 @@
 //! matrix products: routing, the loss and the optimizer are the same in all of them. It decides by sizes alone, so a run
 //! computes the same on every machine.
 
+mod shared;
 mod sizes;
 mod streamed;
 
@@ -12,6 +13,7 @@ use crate::config::DropoutPlace;
 use crate::config::{Config, Engine, Monb, Propagate, Sparse};
 use harmonia_graph::dataset::Dataset;
 
+pub use shared::{OwnSizes, Sent, SharedPlan, SharedSizes, cut};
 pub use sizes::{BatchSizes, DatasetSizes, pairs};
 pub use streamed::{PANEL_BYTES, Streamed};
 

@@ -213,11 +213,11 @@ impl TablePlan {
     }
 
     /// Bytes that making it takes at most beside the walk and the cells of its blocks: two states of a strip, values of a block before they are
-    /// rounded, and its cells once more while they are written.
-    pub fn making_bytes(&self, nodes: usize) -> usize {
+    /// rounded, and its cells once more while they are written. `ranks`: of a table of which these are the rows of one of so many.
+    pub fn making_bytes(&self, nodes: usize, ranks: usize) -> usize {
         let blocks = blocks_of(&self.grid);
         let widest = blocks.iter().map(|features| self.grid.stored_of(features.clone())).max().unwrap_or(0);
-        let values = self.contents.units.len() * self.contents.steps() * widest;
+        let values = ranks * self.contents.units.len() * self.contents.steps() * widest;
         let states = match self.contents.level {
             Level::Node => 2 * nodes * strip_columns(nodes).min(widest) * size_of::<f32>(),
             Level::Graph => nodes * self.contents.hops * size_of::<f64>(),

@@ -61,6 +61,14 @@ impl Mpi {
     }
 }
 
+/// What this MPI calls itself, in a line.
+pub fn library() -> String {
+    let (major, minor) = mpi::environment::version();
+    let name = mpi::environment::library_version().unwrap_or_default();
+    let name = name.lines().next().unwrap_or_default().split(", package").next().unwrap_or_default();
+    format!("{} (MPI {major}.{minor})", name.trim_end_matches('\0').trim())
+}
+
 /// Where pieces of these lengths begin, one behind the other.
 fn starts(lengths: &[i32]) -> Vec<i32> {
     lengths.iter().scan(0, |at, &length| Some(std::mem::replace(at, *at + length))).collect()

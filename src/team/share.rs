@@ -157,7 +157,11 @@ pub fn can_share_classes(architecture: &Architecture, ranks: usize) -> bool {
 }
 
 impl OwnClasses {
-    fn of(whole: &Layout, range: Range<usize>) -> Result<OwnClasses> {
+    /// Of some classes of a model.
+    ///
+    /// # Errors
+    /// None but of a model that is none.
+    pub fn of(whole: &Layout, range: Range<usize>) -> Result<OwnClasses> {
         let architecture = Architecture { outputs: range.len(), ..whole.architecture.clone() };
         let mut layout = Layout::new(architecture)?;
         layout.hop_basis.clone_from(&whole.hop_basis);

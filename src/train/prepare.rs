@@ -6,7 +6,7 @@ use crate::config::{Config, HopBasis};
 use crate::device::Device;
 use crate::loss::Objective;
 use crate::model::{MemoryPlan, pair_bytes};
-use crate::plan::{Plan, pairs};
+use crate::plan::{Plan, SharedPlan, pairs};
 use crate::tabulate::{Builder, Tables, Tabulation};
 use crate::team::Share;
 use harmonia_graph::dataset::{Dataset, Normalise, Scaling, SplitRule, Structure};
@@ -177,6 +177,8 @@ pub struct Prepared {
     pub table: Option<Arc<WalkTable>>,
     /// What of its steps is this process's, where several share them.
     pub share: Option<Arc<Share>>,
+    /// What each of them sends and has.
+    pub shared: Option<Arc<SharedPlan>>,
 }
 
 impl Prepared {
@@ -208,7 +210,19 @@ impl Prepared {
         monotone::check(&dataset, scaling.as_ref(), &layout, objective, config)?;
         let weights = weights::of_run(&dataset, &config.train, name.seed)?;
         let tabulation = Tabulation::choose(config, &dataset, &layout, plan)?;
-        Ok(Prepared { name, dataset, scaling, layout, plan, objective, weights, tabulation, table: None, share: None })
+        Ok(Prepared {
+            name,
+            dataset,
+            scaling,
+            layout,
+            plan,
+            objective,
+            weights,
+            tabulation,
+            table: None,
+            share: None,
+            shared: None,
+        })
     }
 
     /// Makes the table that steps read, or finds it, where they read one.
@@ -241,8 +255,14 @@ impl Prepared {
         !device.copies() && self.share.is_none() && self.memory(device, config).device_bytes() <= SMALL
     }
 
-    /// Memory that training takes.
+    /// Memory that training takes; of several processes that share it, this one's.
     pub fn memory<D: Device<Real = f32>>(&self, device: &D, config: &Config) -> MemoryPlan {
-        MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config, self.tabulation.plan())
+        self.memory_of(device, config, self.shared.as_ref().map(|shared| shared.rank))
+    }
+
+    /// The same of any of them; of none, all of it.
+    pub fn memory_of<D: Device<Real = f32>>(&self, device: &D, config: &Config, rank: Option<usize>) -> MemoryPlan {
+        let own = self.shared.as_deref().zip(rank).map(|(shared, rank)| (shared, &shared.own[rank]));
+        MemoryPlan::new(device, &self.layout, self.plan, &self.dataset, config, self.tabulation.plan(), own)
     }
 }

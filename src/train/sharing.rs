@@ -3,7 +3,7 @@
 use super::Prepared;
 use crate::config::{Config, Engine, Propagate, ShareUse};
 use crate::device::Device;
-use crate::plan::Plan;
+use crate::plan::{Plan, SharedPlan};
 use crate::tabulate::Tabulation;
 use crate::team::{Share, Sharing, Team, can_share_classes};
 use harmonia_graph::dataset::Dataset;
@@ -34,7 +34,9 @@ pub fn share_out<D: Device<Real = f32>>(
     }
     let rows = run.tabulation.plan().map(|plan| plan.contents.units.clone()).unwrap_or_default();
     let bounds = if sharing == Sharing::Nodes { bounds(&run.dataset, team.size())? } else { Vec::new() };
-    run.share = Some(Arc::new(Share::new(Arc::clone(team), sharing, &run.layout, rows, bounds)?));
+    let share = Share::new(Arc::clone(team), sharing, &run.layout, rows, bounds)?;
+    run.shared = Some(Arc::new(SharedPlan::of(&share, &run.dataset, &run.layout, config)));
+    run.share = Some(Arc::new(share));
     Ok(())
 }
 

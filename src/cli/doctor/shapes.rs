@@ -13,6 +13,7 @@ use harmonia_graph::error::Result;
 const PIECES: usize = 48;
 
 /// The sizes of a dataset that kernels are counted on, without its files.
+#[derive(Clone, Copy)]
 pub struct ReferenceDataset {
     /// Its name, and that of its preset.
     pub name: &'static str,

@@ -1,6 +1,6 @@
 //! The buffers of a run, counted by sizes alone.
 
-use super::{MemoryPlan, Planned, pair_bytes};
+use super::{MemoryPlan, Planned, pair_bytes, shared};
 use crate::architecture::Layout;
 use crate::config::{ClassWeights, Config};
 use crate::device::Device;
@@ -8,11 +8,12 @@ use crate::device::launcher::abi::HARMONIA_LONG_ROW;
 use crate::loss::Objective;
 use crate::model::SMOOTHNESS_POINTS;
 use crate::model::panels::PanelPlan as Scoring;
-use crate::plan::{BatchSizes, Plan, Space, Streamed};
+use crate::plan::{BatchSizes, OwnSizes, Plan, SharedPlan, Space, Streamed};
 use crate::tabulate::{TablePlan, kept};
 use harmonia_graph::dataset::{Dataset, Level, Values};
 use harmonia_graph::graph::{Neighbourhood, Split, Transition};
 use harmonia_graph::walk_table::BLOCK_HATS;
+use std::borrow::Cow;
 
 /// Bytes of a float, and of an index.
 pub(super) const F: usize = size_of::<f32>();
@@ -30,12 +31,16 @@ const DRAWN: usize = 1 << 12;
 pub(super) struct Run<'a, D> {
     pub(super) device: &'a D,
     pub(super) layout: &'a Layout,
+    /// The model that walks: of shared classes, one with those of a rank.
+    pub(super) walked: Cow<'a, Layout>,
     pub(super) plan: Plan,
     pub(super) dataset: &'a Dataset,
     pub(super) config: &'a Config,
-    pub(super) table: Option<&'a TablePlan>,
+    pub(super) table: Option<Cow<'a, TablePlan>>,
     /// What walks at once, at most.
     pub(super) batch: BatchSizes,
+    /// Of a run that several processes share, what this is of it.
+    pub(super) own: Option<(&'a SharedPlan, &'a OwnSizes)>,
 }
 
 /// Bytes of a copy of sparse features by rows and by columns, at most. Columns are cut into segments, each with two offsets
@@ -59,9 +64,28 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         dataset: &'a Dataset,
         config: &'a Config,
         table: Option<&'a TablePlan>,
+        own: Option<(&'a SharedPlan, &'a OwnSizes)>,
     ) -> Self {
         let batch = BatchSizes::largest(dataset, config.train.batch_size);
-        Run { device, layout, plan, dataset, config, table, batch }
+        let whole = Cow::Borrowed(layout);
+        let Some((plans, sizes)) = own else {
+            return Run {
+                device,
+                layout,
+                walked: whole,
+                plan,
+                dataset,
+                config,
+                table: table.map(Cow::Borrowed),
+                batch,
+                own,
+            };
+        };
+        // A model that could not be cut was refused when it was shared out.
+        let walked = plans.walked(layout, sizes).ok().flatten().map_or(whole, Cow::Owned);
+        let table = table.map(|table| Cow::Owned(shared::own_rows(table, plans, sizes)));
+        let batch = plans.batch(batch, dataset, sizes);
+        Run { device, layout, walked, plan, dataset, config, table, batch, own }
     }
 
     /// With so much of it in panels.
@@ -82,7 +106,9 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
     /// Panels of classes in which nodes are scored after training from a table; training that walks has room for a whole pass.
     fn scored(&self) -> Option<Scoring> {
         let states = self.config.engine.states;
-        self.table.and_then(|_| Scoring::of(self.device, self.dataset, self.layout, states))
+        // Ranks that walk columns of their own do so all at once.
+        let alone = self.table.is_some() && !self.own.is_some_and(|(shared, _)| shared.by_classes);
+        alone.then(|| Scoring::of(self.device, self.dataset, self.layout, states)).flatten()
     }
 
     fn scoring(&self, scored: Scoring) -> Vec<Planned> {
@@ -101,7 +127,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
     }
 
     /// Of the largest part of the split.
-    fn scored_units(&self) -> usize {
+    pub(super) fn scored_units(&self) -> usize {
         let Split { train, valid, test } = &self.dataset.split;
         [train, valid, test].map(Vec::len).into_iter().max().unwrap_or(0)
     }
@@ -112,7 +138,10 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         let matrix = batch.nodes * layout.architecture.features * F;
         let adjacency = dataset.graph.adjacency();
         let mut host = vec![("features", dataset.features.bytes()), ("graph", adjacency.bytes())];
-        let mut made = vec![("walk", self.walk_bytes(dataset.graph.nodes(), adjacency.entries()))];
+        let mut made = match self.of_nodes() {
+            None => vec![("walk", self.walk_bytes(dataset.graph.nodes(), adjacency.entries()))],
+            Some(_) => self.own_nodes(),
+        };
         if device.copies() {
             made.push((SCORES, self.score_bytes()));
             if !plan.sparse && !matches!(dataset.features.values(), Values::Dense(_)) {
@@ -126,13 +155,15 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
                 made.push(("features as read, at most", bytes));
             }
         }
-        if let Some(table) = self.table {
+        if let Some(table) = self.table.as_deref() {
             match self.end_bytes(table) {
                 0 => {}
                 ends => made.push(("features at ends of walks", ends)),
             }
             if !device.copies() {
-                let to = if kept::is_kept(dataset, table) { &mut host } else { &mut made };
+                // What ranks have made together is in no file.
+                let is_kept = self.own.is_none() && kept::is_kept(dataset, table);
+                let to = if is_kept { &mut host } else { &mut made };
                 to.push((TABLE, table.bytes()));
             }
         }
@@ -141,8 +172,13 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
 
     /// States of a strip of columns and the values of a block, beside the walk.
     fn tabulating(&self) -> Vec<Planned> {
-        let made = self.table.map(|table| table.making_bytes(self.dataset.graph.nodes()));
-        made.map(|bytes| ("states while a table is made", bytes)).into_iter().collect()
+        let made = self.table.as_deref().map(|table| {
+            // A block has all units before its rows are dealt out.
+            let rows = self.own.map_or(1, |(shared, _)| shared.sizes.ranks);
+            table.making_bytes(self.dataset.graph.nodes(), rows)
+        });
+        let found = self.of_nodes().map(|_| ("nodes of others, while they are found", 2 * F * self.batch.entries));
+        made.map(|bytes| ("states while a table is made", bytes)).into_iter().chain(found).collect()
     }
 
     fn always(&self) -> Vec<Planned> {
@@ -159,7 +195,11 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         if self.device.copies() {
             always.push(("parameters and moments of the epoch before", 3 * layout.len() * F));
         }
-        if let Some(ends) = self.table.map(|table| self.end_bytes(table)).filter(|&ends| ends > 0)
+        if self.own.is_some() {
+            // On its way: parts to others, those of others, sums.
+            always.push(("gradient between processes", 4 * layout.len() * F));
+        }
+        if let Some(ends) = self.table.as_deref().map(|table| self.end_bytes(table)).filter(|&ends| ends > 0)
             && !self.device.copies()
         {
             always.push(("responses at ends of walks", ends));
@@ -168,8 +208,8 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
     }
 
     fn walking(&self, streamed: Streamed) -> Vec<Planned> {
-        let Run { device, layout, plan, dataset, config, batch, .. } = self;
-        let a = &layout.architecture;
+        let Run { device, walked, plan, dataset, config, batch, .. } = self;
+        let a = &walked.architecture;
         let (matrix, rows) = (batch.nodes * a.features * F, streamed.feature_rows);
         let mut walking = Vec::new();
         if device.copies() {
@@ -222,12 +262,13 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         // Gathered where they are computed, with the numbers of their rows; and those of the rows that have targets.
         let (scored, train) = (self.scored_units(), &dataset.split.train);
         walking.extend([
-            ("hop states and sums", device.scratch_bytes(batch, layout, *plan)),
+            ("hop states and sums", device.scratch_bytes(batch, walked, *plan)),
             ("logits and gradient", 2 * batch.rows * a.outputs * F),
             ("labels", batch.rows * targets * F),
             ("points of smoothness", self.smoothness_bytes()),
-            ("logits that are scored", (scored * (a.outputs + 1) + train.len()) * F),
+            ("logits that are scored", (scored * (self.layout.architecture.outputs + 1) + train.len()) * F),
         ]);
+        walking.extend(self.between());
         if !device.copies() {
             walking.push((SCORES, self.score_bytes()));
         }
@@ -242,7 +283,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
     }
 
     /// Words that a row of logits is held against, and its weight.
-    fn target_words(&self) -> usize {
+    pub(super) fn target_words(&self) -> usize {
         let Run { layout, dataset, config, .. } = self;
         let weighted =
             dataset.weights.is_some() || config.train.class_weights != ClassWeights::None || config.train.bagging;
@@ -267,7 +308,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
 
     /// Of a step and of the validation units beside it.
     fn tabled(&self, streamed: Streamed) -> Vec<Planned> {
-        let Some(table) = self.table else { return Vec::new() };
+        let Some(table) = self.table.as_deref() else { return Vec::new() };
         let (a, d) = (&self.layout.architecture, self.layout.architecture.features);
         let [step, valid] = self.table_rows(table);
         let ends = table.walks * table.contents.steps();
@@ -314,7 +355,8 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         let (split, size) = (&self.dataset.split, self.config.train.batch_size);
         let step = if size == 0 { split.train.len() } else { size.min(split.train.len()) };
         let most = if table.walks > 0 { size.max(DRAWN) } else { usize::MAX };
-        [step, split.valid.len().min(most)]
+        let rows = [step, split.valid.len().min(most)];
+        self.own_table_rows(rows)
     }
 
     pub(super) fn table_row_bytes(&self, table: &TablePlan) -> usize {
@@ -332,7 +374,7 @@ impl<'a, D: Device<Real = f32>> Run<'a, D> {
         self.table_rows(table)[0] * table.walks * table.contents.steps() * table.grid.features() * F
     }
 
-    fn walk_bytes(&self, nodes: usize, entries: usize) -> usize {
+    pub(super) fn walk_bytes(&self, nodes: usize, entries: usize) -> usize {
         Transition::planned_bytes(&self.dataset.graph, self.config.walk, nodes, entries)
     }
 }

@@ -3,11 +3,12 @@
 
 mod buffers;
 mod panels;
+mod shared;
 
 use crate::architecture::{Architecture, Layout, Spread};
 use crate::config::Config;
 use crate::device::Device;
-use crate::plan::{Plan, Streamed, pairs};
+use crate::plan::{OwnSizes, Plan, SharedPlan, Streamed, pairs};
 use crate::tabulate::TablePlan;
 use buffers::Run;
 use harmonia_graph::dataset::Dataset;
@@ -48,7 +49,7 @@ pub struct MemoryPlan {
 
 impl MemoryPlan {
     /// Counts every buffer of a run, without allocating any. What a device that copies has no room for comes in panels, as few
-    /// things as will do.
+    /// things as will do. `own`: of a run that several processes share, those of one of them.
     pub fn new<D: Device<Real = f32>>(
         device: &D,
         layout: &Layout,
@@ -56,8 +57,9 @@ impl MemoryPlan {
         dataset: &Dataset,
         config: &Config,
         table: Option<&TablePlan>,
+        own: Option<(&SharedPlan, &OwnSizes)>,
     ) -> Self {
-        Run::new(device, layout, plan, dataset, config, table).fitted(allowed(device, config))
+        Run::new(device, layout, plan, dataset, config, table, own).fitted(allowed(device, config))
     }
 
     /// Bytes of what the device allocates, at most at once.

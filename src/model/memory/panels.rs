@@ -80,7 +80,7 @@ impl<D: Device<Real = f32>> Run<'_, D> {
 
     /// Rows that a panel of X is a multiple of; none where X cannot come in panels, or where it would be one.
     fn feature_grain(&self) -> Option<usize> {
-        let grain = self.device.panel_rows(&self.batch, self.layout, self.plan).filter(|_| self.is_one_graph())?;
+        let grain = self.device.panel_rows(&self.batch, &self.walked, self.plan).filter(|_| self.is_one_graph())?;
         // Two panels of X and one of F must be less than X and F.
         (3 * grain < 2 * self.batch.nodes).then_some(grain)
     }
@@ -124,7 +124,7 @@ impl<D: Device<Real = f32>> Run<'_, D> {
 
     /// The rows of a step, where there is room for them twice: the next step's come while it is taken.
     fn table_panel(&self, room: usize) -> usize {
-        let Some(table) = self.table else { return 0 };
+        let Some(table) = self.table.as_deref() else { return 0 };
         let (row, stretch) = (self.table_row_bytes(table).max(1), self.table_stretch(table));
         let least = row * stretch;
         let streamed = Streamed { table_bytes: least, ..Streamed::NOTHING };
@@ -160,7 +160,7 @@ impl<D: Device<Real = f32>> Run<'_, D> {
                 step_bytes: passes(panels.max(3), hops, bytes),
             });
         }
-        if let (Some(table), true) = (self.table, streamed.table_bytes > 0) {
+        if let (Some(table), true) = (self.table.as_deref(), streamed.table_bytes > 0) {
             let (rows, row, stretch) =
                 (self.table_rows(table)[0], self.table_row_bytes(table), self.table_stretch(table));
             let size = (streamed.table_bytes / row.max(1) / stretch).max(1) * stretch;
