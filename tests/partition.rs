@@ -200,13 +200,11 @@ fn a_partitioned_store_trains_and_explains_the_same() {
     for method in methods {
         scratch.harmonia_ok(&["data", "partition", "plain", "--parts", "4", "--method", method, "--out", method]);
         let found = trained(method);
-        for part in ["train", "valid", "test"] {
-            for (score, value) in expected[part].as_object().unwrap() {
-                let (value, other) = (value.as_f64().unwrap(), found[part][score].as_f64().unwrap());
-                assert!(
-                    (value - other).abs() <= SCORE_TOLERANCE * value.abs().max(1.0),
-                    "{method}: {part} {score} {other}, {value}"
-                );
+        for part in ["validation", "test"] {
+            // One node of 150 may stand where two classes are as likely.
+            for (score, tolerance) in [("nll", SCORE_TOLERANCE), ("accuracy", 0.01)] {
+                let [value, other] = [&expected, &found].map(|run| run[part][score]["mean"].as_f64().unwrap());
+                assert!((value - other).abs() <= tolerance, "{method}: {part} {score} {other}, {value}");
             }
         }
         for node in ["paper 5", "paper 700"] {
