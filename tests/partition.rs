@@ -162,24 +162,16 @@ fn ranges_keep_every_file_and_add_bounds() {
 #[test]
 fn a_partitioned_store_trains_and_explains_the_same() {
     let scratch = Scratch::new();
-    scratch.harmonia_ok(&[
-        "data",
-        "generate",
-        "--like",
-        "cora",
-        "--scale",
-        "0.3",
-        "--split",
-        "200/150/150",
-        "--out",
-        "made",
-    ]);
+    let made = "data generate --like ogbn-products --nodes 400 --edges 3000 --features 8 --classes 3 --split 200/100/100 --out made";
+    scratch.harmonia_ok(&made.split(' ').collect::<Vec<_>>());
     let mut dataset = store::read(&scratch.path("made")).unwrap();
     dataset.node_names = (0..dataset.graph.nodes()).map(|node| format!("paper {node}")).collect();
     store::write(&dataset, &scratch.path("plain")).unwrap();
     let trained = |name: &str| -> Value {
         let run = format!("run-{name}");
-        let train = ["--dataset", name, "--epochs", "10", "--recipe", "paper", "--out", &run, "--json"];
+        let quick =
+            ["--epochs", "10", "--recipe", "paper", "--set", "model.hidden=[4]", "--set", "init.readout_scale=1"];
+        let train = [&quick[..], &["--dataset", name, "--out", &run, "--json"]].concat();
         serde_json::from_str(&scratch.train_ok(&train)).unwrap()
     };
     let expected = trained("plain");
@@ -200,16 +192,14 @@ fn a_partitioned_store_trains_and_explains_the_same() {
     for method in methods {
         scratch.harmonia_ok(&["data", "partition", "plain", "--parts", "4", "--method", method, "--out", method]);
         let found = trained(method);
-        for part in ["train", "valid", "test"] {
-            for (score, value) in expected[part].as_object().unwrap() {
-                let (value, other) = (value.as_f64().unwrap(), found[part][score].as_f64().unwrap());
-                assert!(
-                    (value - other).abs() <= SCORE_TOLERANCE * value.abs().max(1.0),
-                    "{method}: {part} {score} {other}, {value}"
-                );
+        for part in ["validation", "test"] {
+            // One node of 100 may stand where two classes are as likely.
+            for (score, tolerance) in [("nll", SCORE_TOLERANCE), ("accuracy", 0.01)] {
+                let [value, other] = [&expected, &found].map(|run| run[part][score]["mean"].as_f64().unwrap());
+                assert!((value - other).abs() <= tolerance, "{method}: {part} {score} {other}, {value}");
             }
         }
-        for node in ["paper 5", "paper 700"] {
+        for node in ["paper 5", "paper 399"] {
             let (one, other) = (explained("plain", node), explained(method, node));
             assert_eq!((&one.0, &one.1), (&other.0, &other.1), "{method}");
             assert_eq!(one.0, node);

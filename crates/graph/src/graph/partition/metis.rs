@@ -13,6 +13,7 @@ use crate::error::{Error, Result, one_line};
 use crate::graph::reorder::Neighbours;
 use crate::graph::{Csr, Graph};
 use libloading::Library;
+use std::error::Error as _;
 use std::ffi::{OsString, c_int};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -75,7 +76,10 @@ impl Metis {
             // theirs to answer for, as any program is that they start.
             match unsafe { Library::new(name) } {
                 Ok(library) => return Metis::of(library),
-                Err(error) if reason.is_empty() => reason = one_line(error),
+                // The linker's own words are below.
+                Err(error) if reason.is_empty() => {
+                    reason = one_line(error.source().map_or_else(|| error.to_string(), ToString::to_string));
+                }
                 Err(_) => {}
             }
         }
