@@ -397,3 +397,49 @@ fn hosts_with_addresses_of_their_own_train_together() {
         assert!(off <= TOLERANCE, "{share}: off by {off:.2e}");
     }
 }
+
+#[test]
+fn a_store_larger_than_the_memory_of_each_rank_is_trained_by_shares_of_nodes() {
+    if !is_here() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let sizes =
+        ["--nodes", "60000", "--edges", "120000", "--features", "200", "--classes", "3", "--split", "5000/1000/1000"];
+    scratch.harmonia_ok(
+        &[&["data", "generate", "--like", "ogbn-products"][..], &sizes, &["--out", "store", "--quiet"]].concat(),
+    );
+    let files = std::fs::read_dir(scratch.path("store")).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+    let stored: u64 = files.sum();
+    let memory = 40u64 << 20;
+    assert!(stored > memory, "{stored} bytes");
+    let arguments = [
+        "--dataset",
+        "store",
+        "--preset",
+        "ogbn-products",
+        "--recipe",
+        "paper",
+        "--set",
+        "engine.table=off",
+        "--set",
+        "train.dropout=0",
+        "--set",
+        "train.batch_size=0",
+        "--epochs",
+        "1",
+        "--threads",
+        "1",
+        "--out",
+        "run",
+        "--memory",
+        "40M",
+    ];
+    // One process has no room for it.
+    let alone = scratch.run("harmonia-train", &arguments);
+    assert!(alone.status.code() == Some(1) && said(&alone).contains("out of memory: planned"), "{}", said(&alone));
+    let shared: Vec<&str> = arguments.into_iter().chain(["--set", "engine.share=nodes"]).collect();
+    let output = run(&scratch, 8, &shared);
+    ok(&output);
+    assert!(summary(&scratch, "run")["validation"]["nll"].as_f64().unwrap().is_finite());
+}
