@@ -180,7 +180,7 @@ pub fn output(host_bandwidth: Option<f64>) -> Result<(String, Value)> {
     };
     let mut text = format!(
         "On paper: seconds of one training step on the whole graph, shared by P processes.\n\
-         - Hosts move {:.1} GB/s of states, gathers counted as a row per entry ({whose}).\n\
+         - Hosts move {:.1} GB/s of states, gathers counted as a row per entry;\n  {whose}.\n\
          - GPUs move {:.0} GB/s, as an RTX 4090.\n\
          - Products of matrices overlap with that; the loss, the optimizer, and packing what is sent take no time.\n\
          - Links carry their figure both ways at once: 25 and 100 Gbit/s a host; PCIe {:.0} GB/s, NVLink {:.0} GB/s a GPU.\n\
