@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Bytes a cycle that kernels move by their machine code, beside a plain copy: a multiprocessor that issues in order, simulated.
 
-    scripts/sass.py [--arch sm_80] [--kernels DIR] [--listing] NAME=WARPS ...
+    scripts/sass.py [--arch sm_80] [--kernels DIR] [--listing] NAME=WARPS[,TURNS] ...
 
 Compiles DIR/all.cu (kernels/ of this checkout) and a copy with .cuda/bin/nvcc, and disassembles both with .cuda/bin/nvdisasm. WARPS are
 those that a multiprocessor holds; `harmonia doctor --kernels` has them. No GPU is needed, and the answer is the same on every machine.
 
 What is simulated is the steady state: the loop of a kernel that asks memory for most bytes (of equals one that works in shared memory, then
-the shortest), or the loop around it where CASES says so, over and over, by all warps. Inner loops take as many turns as CASES says; where
+the shortest), or the loop around it where CASES says so, over and over, by all warps. Inner loops take TURNS, or what CASES says; where
 the way through a loop around has a branch forward, the longest way through the inner one is taken. What is assumed:
 
   issue        four partitions, an instruction each a cycle, of the warp that could go first; what ptxas wrote into an instruction holds:
@@ -230,18 +230,19 @@ def main():
     parser.add_argument("--arch", default="sm_80", choices=sorted(DEVICES))
     parser.add_argument("--kernels", type=pathlib.Path, default=ROOT / "kernels")
     parser.add_argument("--listing", action="store_true", help="print the instructions of a turn")
-    parser.add_argument("wanted", nargs="+", metavar="NAME=WARPS")
+    parser.add_argument("wanted", nargs="+", metavar="NAME=WARPS[,TURNS]")
     arguments = parser.parse_args()
     code = disassembled(arguments.arch, [arguments.kernels / "all.cu"])
     print("| kernel | warps | instructions of a turn | bytes of a turn | bytes a cycle | of a copy |\n|---|---|---|---|---|---|")
     plain = None
-    for name, warps in (wanted.split("=") for wanted in ["copy=64", *arguments.wanted]):
+    for name, numbers in (wanted.split("=") for wanted in ["copy=64", *arguments.wanted]):
         case, hot = CASES.get(name, Case()), hottest(code[name])
-        trace = around(code[name], hot, case.turns) if case.around else straight(code[name], hot, case.turns)
+        warps, turns = (*map(int, numbers.split(",")), case.turns)[:2]
+        trace = (around if case.around else straight)(code[name], hot, turns)
         if arguments.listing:
             print("\n".join(f"{i.stall:3} w{i.writes} r{i.reads} {i.waits:06b} {i.pipe:9} {i.text}" for i in trace))
         sizes = bytes_of(trace, case.lanes)
-        rate = simulate(trace, sizes, int(warps), DEVICES[arguments.arch])
+        rate = simulate(trace, sizes, warps, DEVICES[arguments.arch])
         plain = plain or rate
         print(f"| {name} | {warps} | {len(trace)} | {sum(sizes)} | {rate:.2f} | {100 * rate / plain:.0f} % |")
 
