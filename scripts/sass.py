@@ -134,22 +134,29 @@ def around(code, hot, turns):
     """One turn of the loop around `hot`, by the longest way that leads through it; `hot` takes `turns`, other loops one."""
     first, last = min((loop for loop in loops_of(code) if within(hot, loop)), key=lambda loop: loop[1] - loop[0])
 
-    def longest(start, end):
+    def ways(at):
+        goal, always = code[at].goal, not code[at].text.startswith("@")
+        return ([] if goal is None else [goal]) + ([] if goal is not None and always else [at + 1])
+
+    def way(start, end):
+        """The longest without a branch back; where ptxas has put a block behind the loop, and there is none, the shortest."""
         best = {end: (0, None)}
         for at in range(end - 1, start - 1, -1):
-            goal = code[at].goal
-            ways = [goal] if goal is not None and at < goal else []
-            ways += [at + 1] if goal is None or code[at].text.startswith("@") or goal <= at else []
-            known = [(best[way][0] + 1, way) for way in ways if way in best]
+            known = [(best[to][0] + 1, to) for to in ways(at) if at < to and to in best]
             if known:
                 best[at] = max(known)
-        way, at = [], start
+        front = list(best)
+        while start not in best and front:
+            reached = {at: to for to in front for at in range(len(code)) if to in ways(at) and at not in best}
+            best |= {at: (0, to) for at, to in reached.items()}
+            front = list(reached)
+        found, at = [], start
         while at != end:
-            way.append(code[at])
+            found.append(code[at])
             at = best[at][1]
-        return way
+        return found
 
-    return longest(first, hot[0]) + turns * straight(code, hot, 1) + longest(hot[1] + 1, last) + [code[last]]
+    return way(first, hot[0]) + turns * straight(code, hot, 1) + way(hot[1] + 1, last) + [code[last]]
 
 
 def bytes_of(trace, lanes):
