@@ -5,7 +5,7 @@ use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::cuda;
 use crate::device::launcher::traffic::{self, Problem, Work};
-use crate::device::launcher::{Kernel, kernel};
+use crate::device::launcher::{Blocks, Kernel, kernel};
 use crate::device::resources::{Occupancy, Resources, occupancy, parse, shared_limit};
 use crate::plan::Plan;
 use harmonia_graph::error::{Error, Result};
@@ -113,7 +113,8 @@ fn lines<'a>(report: &'a [Resources], arch: &str, layout: &Layout, steps: &'a [W
         .filter(|resources| resources.arch == arch)
         .filter_map(|resources| Some((resources, kernel(&resources.kernel)?)))
         .map(|(resources, kernel)| {
-            let limit = shared_limit(arch).map_or(usize::MAX, |bytes| bytes as usize);
+            // Of a generation whose limits are not known here, what all have.
+            let limit = shared_limit(arch).map_or(Blocks::default().shared, |bytes| bytes as usize);
             let (threads, dynamic_shared) = kernel.launched(&layout.architecture, limit);
             let shared = resources.static_shared + dynamic_shared as u32;
             Line {
