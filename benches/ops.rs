@@ -18,6 +18,7 @@ use harmonia::device::cuda::{self, Cuda};
 use harmonia::device::launcher::Launcher;
 use harmonia::device::{AdamStep, Device, Responses, Routing};
 use harmonia::graph::{Direction, Graph, Split, Walk};
+use harmonia::loss::{Objective, Scored};
 use harmonia::model::{Randomness, Resident, initial_parameters, traffic};
 use harmonia::plan::{Plan, Space};
 use harmonia::real::Real;
@@ -312,6 +313,58 @@ fn ids(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Scores of the validation units of a dataset: what an epoch adds to its steps on the host, beside the next step of a GPU.
+fn scores(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("scores");
+    group.sample_size(20);
+    for (name, units, classes) in
+        [("mutag", 19, 2), ("cora", 500, 7), ("ogbn-arxiv", 29_799, 40), ("ogbn-products", 39_323, 47)]
+    {
+        let mut rng = Stream::new(3, Purpose::SyntheticGraph, 0).rng();
+        // Classes of unequal size, as they are; four of five units are told apart.
+        let ids: Vec<u32> = (0..units).map(|_| (rng.uniform() * rng.uniform() * classes as f64) as u32).collect();
+        let outputs = if classes == 2 { 1 } else { classes };
+        let mut logit = |at: usize| {
+            let own = ids[at / outputs] as usize == if outputs == 1 { 1 } else { at % outputs };
+            let noise = (0..4).map(|_| 3.0 * rng.uniform() - 1.5).sum::<f64>();
+            (noise + if own && rng.uniform() < 0.8 { 6.0 } else { 0.0 }) as f32
+        };
+        let logits: Vec<f32> = (0..units * outputs).map(&mut logit).collect();
+        let labels = Labels::Classes { ids: ids.clone(), classes };
+        let chosen: Vec<u32> = (0..units as u32).collect();
+        let scored = Scored { labels: &labels, units: &chosen, logits: &logits, scaling: None };
+        let objective = Objective::of(&labels);
+        let found = objective.score(&scored).get("roc_auc").unwrap();
+        assert!((found / mean_area(&ids, &logits, outputs) - 1.0).abs() < 1e-12, "{name}: {found}");
+        group.throughput(Throughput::Elements((units * outputs) as u64));
+        group.bench_function(name, |bencher| bencher.iter(|| objective.score(&scored)));
+    }
+    group.finish();
+}
+
+/// ROC-AUC by ranks, the mean over classes that both kinds of units are of.
+fn mean_area(ids: &[u32], logits: &[f32], outputs: usize) -> f64 {
+    let score = |row: &[f32], class: usize| match outputs {
+        1 => f64::from(row[0]),
+        _ => {
+            let most = row.iter().copied().fold(f32::MIN, f32::max);
+            f64::from(row[class]) - row.iter().map(|z| f64::from(z - most).exp()).sum::<f64>().ln() - f64::from(most)
+        }
+    };
+    let area = |class: usize| {
+        let label = if outputs == 1 { 1 } else { class as u32 };
+        let rows = logits.chunks_exact(outputs).zip(ids);
+        let mut ranked: Vec<(f64, bool)> = rows.map(|(row, &id)| (score(row, class), id == label)).collect();
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let own = ranked.iter().filter(|(_, own)| *own).count();
+        let ranks: f64 = ranked.iter().enumerate().filter(|(_, (_, own))| *own).map(|(rank, _)| rank as f64).sum();
+        let pairs = (own * (ranked.len() - own)) as f64;
+        (pairs > 0.0).then(|| (ranks - (own * own.saturating_sub(1)) as f64 / 2.0) / pairs)
+    };
+    let areas: Vec<f64> = (0..outputs).filter_map(area).collect();
+    areas.iter().sum::<f64>() / areas.len() as f64
+}
+
 fn all_plans(sparse: bool) -> Vec<Plan> {
     let mut plans = Vec::new();
     for monb in [Monb::Direct, Monb::Knots] {
@@ -334,5 +387,5 @@ fn bytes(plan: Plan, dataset: &Dataset, layout: &Layout, which: impl Fn(Op) -> b
     step.iter().filter(|op| which(op.op)).map(|op| op.compulsory).sum::<f64>() as u64
 }
 
-criterion_group!(benches, ops, plans, gathers, scopes, ids);
+criterion_group!(benches, ops, plans, gathers, scopes, ids, scores);
 criterion_main!(benches);

@@ -18,87 +18,109 @@
 #include "sparse.cuh"
 #include "warp.cuh"
 
-// The thresholds of a feature; neighbours are `spacing` apart.
+// The thresholds of a feature: from `first` on, neighbours are `SPACING` apart.
+template <uint32_t SPACING>
 struct Thresholds {
     const float* values;
-    uint32_t spacing;
+    uint32_t first;
     uint32_t first_step;
 
     // How many are below x. No branch depends on x.
     __device__ __forceinline__ uint32_t piece(float x) const {
         uint32_t piece = 0;
         for (uint32_t step = first_step; step > 0; step /= 2) {
-            piece += values[(piece + step - 1) * spacing] < x ? step : 0;
+            piece += values[first + (piece + step - 1) * SPACING] < x ? step : 0;
         }
         return piece;
     }
 };
 
-__device__ __forceinline__ Thresholds global_thresholds(const Knots& knots, uint32_t k) {
-    return {knots.thresholds + static_cast<uint64_t>(k) * knots.most_thresholds, 1, (knots.threshold_count[k] + 1) / 2};
+__device__ __forceinline__ Thresholds<1> global_thresholds(const Knots& knots, uint32_t k) {
+    return {knots.thresholds + static_cast<uint64_t>(k) * knots.most_thresholds, 0, (knots.threshold_count[k] + 1) / 2};
 }
 
 // Copies those of the lane's feature to `shared`; all warps of a block take part. The caller synchronises.
-__device__ __forceinline__ Thresholds shared_thresholds(float* shared, const Knots& knots, uint32_t k, bool active) {
+__device__ __forceinline__ Thresholds<LANES> shared_thresholds(float* shared, const Knots& knots, uint32_t k, bool active) {
     const uint32_t count = active ? knots.threshold_count[k] : 0;
     const float* own = knots.thresholds + static_cast<uint64_t>(active ? k : 0) * knots.most_thresholds;
     for (uint32_t at = threadIdx.y; at < count; at += blockDim.y) {
         shared[at * LANES + threadIdx.x] = own[at];
     }
-    return {shared + threadIdx.x, LANES, (count + 1) / 2};
+    return {shared, threadIdx.x, (count + 1) / 2};
 }
 
 // Rows that a lane has under way at once; backward, twice as many loads.
 constexpr int AHEAD = 8;
 
-// Pieces of `AHEAD` points, all of them half by half.
+// Where the thresholds end that are below each of `AHEAD` points: all points half by half.
+template <uint32_t SPACING>
 __device__ __forceinline__ void find_pieces(
-    uint32_t (&piece)[AHEAD], const Thresholds& thresholds, const float (&x)[AHEAD]) {
+    uint32_t (&below)[AHEAD], const Thresholds<SPACING>& thresholds, const float (&x)[AHEAD]) {
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) {
-        piece[i] = 0;
+        below[i] = thresholds.first;
     }
-    for (uint32_t half = thresholds.first_step; half > 0; half /= 2) {
+    // A power of two, or none.
+    for (uint32_t half = thresholds.first_step * SPACING; half >= SPACING; half /= 2) {
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            piece[i] += thresholds.values[(piece[i] + half - 1) * thresholds.spacing] < x[i] ? half : 0;
+            const uint32_t further = below[i] + half;
+            below[i] = thresholds.values[further - SPACING] < x[i] ? further : below[i];
         }
     }
 }
 
-// Responses at the rows of one lane, from `row` on, `step` apart. Whether inputs are dropped is asked once, so that no branch
-// stands between the loads of a batch.
-template <bool MASKED>
+// Rows of a lane: the next of them, and elements from one to the next.
+struct Rows {
+    uint64_t row;
+    uint64_t last;
+    uint32_t step;
+    uint64_t stride;
+};
+
+// Responses at the rows of one lane. Whether inputs are dropped is asked once, so that no branch stands between the loads of a
+// batch; tables are known to be in shared memory or not, so that reading them is a plain load.
+template <bool MASKED, uint32_t SPACING>
 __device__ __forceinline__ void look_up(
-    const KnotsForward& args, const Thresholds& thresholds, const float* lines, uint32_t spacing, uint64_t row,
-    uint64_t last, uint32_t step, uint32_t k, float factor) {
-    const uint64_t d = args.knots.features;
-    for (; row + static_cast<uint64_t>(AHEAD - 1) * step < last; row += static_cast<uint64_t>(AHEAD) * step) {
+    const KnotsForward& args, const Thresholds<SPACING>& thresholds, const float* lines, Rows rows, uint32_t k,
+    float factor) {
+    uint64_t at = rows.row * args.knots.features + k;
+    for (; rows.row + static_cast<uint64_t>(AHEAD - 1) * rows.step < rows.last;
+         rows.row += static_cast<uint64_t>(AHEAD) * rows.step, at += AHEAD * rows.stride) {
         float x[AHEAD];
-        uint32_t piece[AHEAD];
+        uint32_t below[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            x[i] = __ldg(args.features + (row + static_cast<uint64_t>(i) * step) * d + k);
+            x[i] = __ldg(args.features + (at + i * rows.stride));
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
             if (MASKED) {
-                x[i] = masked_input(args.dropout, x[i], (row + static_cast<uint64_t>(i) * step) * d + k);
+                x[i] = masked_input(args.dropout, x[i], at + i * rows.stride);
             }
         }
-        find_pieces(piece, thresholds, x);
+        find_pieces(below, thresholds, x);
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            const float* line = lines + 2 * piece[i] * spacing;
-            const uint64_t at = (row + static_cast<uint64_t>(i) * step) * d + k;
-            args.responses[at] = fmaf(line[0], x[i], line[spacing]) * factor;
+            const float* line = lines + (2 * below[i] - thresholds.first);
+            args.responses[at + i * rows.stride] = fmaf(line[0], x[i], line[SPACING]) * factor;
         }
     }
-    for (; row < last; row += step) {
-        const uint64_t at = row * d + k;
+    for (; rows.row < rows.last; rows.row += rows.step, at += rows.stride) {
         const float x = MASKED ? masked_input(args.dropout, __ldg(args.features + at), at) : __ldg(args.features + at);
-        const float* line = lines + 2 * thresholds.piece(x) * spacing;
-        args.responses[at] = fmaf(line[0], x, line[spacing]) * factor;
+        const float* line = lines + thresholds.first + 2 * thresholds.piece(x) * SPACING;
+        args.responses[at] = fmaf(line[0], x, line[SPACING]) * factor;
+    }
+}
+
+template <uint32_t SPACING>
+__device__ __forceinline__ void look_up_any(
+    const KnotsForward& args, const Thresholds<SPACING>& thresholds, const float* lines, Rows rows, uint32_t k) {
+    const float factor = response_factor(args.dropout, k);
+    if (args.dropout.place == HARMONIA_DROP_INPUT) {
+        look_up<true>(args, thresholds, lines, rows, k, factor);
+    } else {
+        look_up<false>(args, thresholds, lines, rows, k, factor);
     }
 }
 
@@ -111,75 +133,131 @@ KERNEL(knots_forward, KnotsForward) {
     const bool active = k < d;
     const uint32_t row_lanes = LANES / knots.lanes;
     const float* lines = knots.lines + static_cast<uint64_t>(active ? k : 0) * knots.stride * 2;
-    uint32_t spacing = 1;
-    Thresholds thresholds;
-    if (knots.in_shared) {
-        thresholds = shared_thresholds(shared, knots, k, active);
-        float* own = shared + knots.most_thresholds * LANES;
-        const uint32_t length = active ? 2 * knots.piece_count[k] : 0;
-        for (uint32_t at = threadIdx.y; at < length; at += blockDim.y) {
-            own[at * LANES + threadIdx.x] = lines[at];
-        }
-        lines = own + threadIdx.x;
-        spacing = LANES;
-        __syncthreads();
-    } else {
-        thresholds = global_thresholds(knots, active ? k : 0);
-    }
-    if (!active) {
-        return;
-    }
-    const float factor = response_factor(args.dropout, k);
     const uint64_t first = blockIdx.y * args.block_rows;
-    const uint64_t last = smaller(first + args.block_rows, args.nodes);
     const uint32_t step = blockDim.y * row_lanes;
-    const uint64_t row = first + threadIdx.y * row_lanes + threadIdx.x / knots.lanes;
-    if (args.dropout.place == HARMONIA_DROP_INPUT) {
-        look_up<true>(args, thresholds, lines, spacing, row, last, step, k, factor);
-    } else {
-        look_up<false>(args, thresholds, lines, spacing, row, last, step, k, factor);
+    const Rows rows = {
+        first + threadIdx.y * row_lanes + threadIdx.x / knots.lanes, smaller(first + args.block_rows, args.nodes), step,
+        step * d};
+    if (!knots.in_shared) {
+        if (active) {
+            look_up_any(args, global_thresholds(knots, k), lines, rows, k);
+        }
+        return; // the whole block
+    }
+    const Thresholds<LANES> thresholds = shared_thresholds(shared, knots, k, active);
+    float* own = shared + knots.most_thresholds * LANES;
+    const uint32_t length = active ? 2 * knots.piece_count[k] : 0;
+    for (uint32_t at = threadIdx.y; at < length; at += blockDim.y) {
+        own[at * LANES + threadIdx.x] = lines[at];
+    }
+    __syncthreads();
+    if (active) {
+        look_up_any(args, thresholds, own, rows, k);
     }
 }
 
-// The points of one lane: rows from `row` on, `step` apart. Whether inputs are dropped is asked once, so that no branch
-// stands between the loads of a batch.
-template <bool MASKED>
-__device__ __forceinline__ void sum_points(
-    float* sums, const Thresholds& thresholds, const KnotsBackward& args, uint64_t row, uint64_t last, uint32_t step,
-    uint32_t k, float factor) {
-    const uint64_t d = args.knots.features;
-    for (; row + static_cast<uint64_t>(AHEAD - 1) * step < last; row += static_cast<uint64_t>(AHEAD) * step) {
-        float x[AHEAD];
-        float g[AHEAD];
-        uint32_t piece[AHEAD];
+// `AHEAD` points of a lane, from an element on.
+struct Points {
+    float x[AHEAD];
+    float g[AHEAD];
+
+    __device__ __forceinline__ void load(const KnotsBackward& args, uint64_t at, uint64_t stride) {
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            const uint64_t at = (row + static_cast<uint64_t>(i) * step) * d + k;
-            x[i] = __ldg(args.features + at);
-            g[i] = __ldg(args.d_responses + at);
-        }
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            if (MASKED) {
-                x[i] = masked_input(args.dropout, x[i], (row + static_cast<uint64_t>(i) * step) * d + k);
-            }
-        }
-        find_pieces(piece, thresholds, x);
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            float* sum = sums + 2 * piece[i] * LANES;
-            const float g_i = g[i] * factor;
-            sum[0] = fmaf(g_i, x[i], sum[0]);
-            sum[LANES] += g_i;
+            x[i] = __ldg(args.features + (at + i * stride));
+            g[i] = __ldg(args.d_responses + (at + i * stride));
         }
     }
-    for (; row < last; row += step) {
-        const uint64_t at = row * d + k;
+};
+
+// Adds the points of one lane to `sums`; the rest as in `look_up`. A multiprocessor has room for the sums of few warps: they
+// wait for nothing, because the points of a batch are asked for while the batch before is added.
+template <bool MASKED, uint32_t SPACING>
+__device__ __forceinline__ void sum_points(
+    float* sums, const Thresholds<SPACING>& thresholds, const KnotsBackward& args, Rows rows, uint32_t k, float factor) {
+    uint64_t at = rows.row * args.knots.features + k;
+    const uint64_t points = rows.row < rows.last ? (rows.last - rows.row - 1) / rows.step + 1 : 0;
+    const uint64_t batches = points / AHEAD;
+    rows.row += batches * AHEAD * rows.step;
+    Points ahead[2];
+    if (batches > 0) {
+        ahead[0].load(args, at, rows.stride);
+        ahead[1].load(args, batches > 1 ? at + AHEAD * rows.stride : at, rows.stride);
+    }
+#pragma unroll 2
+    for (uint64_t batch = 0; batch < batches; ++batch) {
+        Points now = ahead[0];
+        ahead[0] = ahead[1];
+        // Those behind the last are not there: its own once more.
+        ahead[1].load(args, batch + 2 < batches ? at + 2 * AHEAD * rows.stride : at, rows.stride);
+        if (MASKED) {
+#pragma unroll
+            for (int i = 0; i < AHEAD; ++i) {
+                now.x[i] = masked_input(args.dropout, now.x[i], at + i * rows.stride);
+            }
+        }
+        at += AHEAD * rows.stride;
+        uint32_t below[AHEAD];
+        find_pieces(below, thresholds, now.x);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i += 2) {
+            // Two at a time, so that the second does not wait for the first, whose sums it may have: then it is told them.
+            float* one = sums + (2 * (below[i] - thresholds.first) * (LANES / SPACING) + threadIdx.x);
+            float* other = sums + (2 * (below[i + 1] - thresholds.first) * (LANES / SPACING) + threadIdx.x);
+            const float g_one = now.g[i] * factor;
+            const float g_other = now.g[i + 1] * factor;
+            const float g_x_before = other[0];
+            const float g_before = other[LANES];
+            const float g_x_sum = fmaf(g_one, now.x[i], one[0]);
+            const float g_sum = one[LANES] + g_one;
+            one[0] = g_x_sum;
+            one[LANES] = g_sum;
+            other[0] = fmaf(g_other, now.x[i + 1], one == other ? g_x_sum : g_x_before);
+            other[LANES] = (one == other ? g_sum : g_before) + g_other;
+        }
+    }
+    for (; rows.row < rows.last; rows.row += rows.step, at += rows.stride) {
         const float x = MASKED ? masked_input(args.dropout, __ldg(args.features + at), at) : __ldg(args.features + at);
         const float g = __ldg(args.d_responses + at) * factor;
-        float* sum = sums + 2 * thresholds.piece(x) * LANES;
+        float* sum = sums + 2 * thresholds.piece(x) * LANES + threadIdx.x;
         sum[0] = fmaf(g, x, sum[0]);
         sum[LANES] += g;
+    }
+}
+
+// Sums of one chunk, by one warp: each lane's, then those of lanes that took rows of one feature.
+template <uint32_t SPACING>
+__device__ __forceinline__ void sum_chunk(
+    float* sums, const Thresholds<SPACING>& thresholds, const KnotsBackward& args, uint64_t chunk, uint32_t k) {
+    const Knots& knots = args.knots;
+    const uint64_t d = knots.features;
+    const bool active = k < d;
+    const uint32_t length = active ? 2 * knots.piece_count[k] : 0;
+    for (uint32_t at = 0; at < length; ++at) {
+        sums[at * LANES + threadIdx.x] = 0.0f;
+    }
+    if (active) {
+        const float factor = response_factor(args.dropout, k);
+        const uint32_t row_lanes = LANES / knots.lanes;
+        const uint64_t first = chunk * args.chunk_rows;
+        const Rows rows = {
+            first + threadIdx.x / knots.lanes, smaller(first + args.chunk_rows, args.nodes), row_lanes, row_lanes * d};
+        if (args.dropout.place == HARMONIA_DROP_INPUT) {
+            sum_points<true>(sums, thresholds, args, rows, k, factor);
+        } else {
+            sum_points<false>(sums, thresholds, args, rows, k, factor);
+        }
+    }
+    __syncwarp();
+    if (threadIdx.x < knots.lanes) {
+        float* chunk_sums = args.sums + chunk * knots.stride * 2 * d + k;
+        for (uint32_t at = 0; at < length; ++at) {
+            float total = 0.0f;
+            for (uint32_t lane = 0; lane < LANES; lane += knots.lanes) {
+                total += sums[at * LANES + threadIdx.x + lane];
+            }
+            chunk_sums[at * d] = total;
+        }
     }
 }
 
@@ -188,51 +266,23 @@ __device__ __forceinline__ void sum_points(
 KERNEL(knots_backward, KnotsBackward) {
     DYNAMIC_SHARED(float, shared);
     const Knots& knots = args.knots;
-    const uint64_t d = knots.features;
     const uint32_t k = blockIdx.x * knots.lanes + threadIdx.x % knots.lanes;
-    const bool active = k < d;
+    const bool active = k < knots.features;
     const uint64_t chunk = static_cast<uint64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
     const uint64_t table = static_cast<uint64_t>(knots.stride) * 2 * LANES;
-    Thresholds thresholds;
-    float* sums;
-    if (knots.in_shared) {
-        thresholds = shared_thresholds(shared, knots, k, active);
-        sums = shared + knots.most_thresholds * LANES + threadIdx.y * table + threadIdx.x;
-        __syncthreads();
-    } else {
-        thresholds = global_thresholds(knots, active ? k : 0);
-        sums = args.tables + (static_cast<uint64_t>(blockIdx.x) * args.chunks + chunk) * table + threadIdx.x;
-    }
-    if (chunk >= args.chunks) {
-        return; // the whole warp; no block barrier follows
-    }
-    const uint32_t length = active ? 2 * knots.piece_count[k] : 0;
-    for (uint32_t at = 0; at < length; ++at) {
-        sums[at * LANES] = 0.0f;
-    }
-    if (active) {
-        const float factor = response_factor(args.dropout, k);
-        const uint32_t row_lanes = LANES / knots.lanes;
-        const uint64_t first = chunk * args.chunk_rows;
-        const uint64_t last = smaller(first + args.chunk_rows, args.nodes);
-        const uint64_t row = first + threadIdx.x / knots.lanes;
-        if (args.dropout.place == HARMONIA_DROP_INPUT) {
-            sum_points<true>(sums, thresholds, args, row, last, row_lanes, k, factor);
-        } else {
-            sum_points<false>(sums, thresholds, args, row, last, row_lanes, k, factor);
+    // Either way the whole warp leaves where there is no chunk for it, and no block barrier follows.
+    if (!knots.in_shared) {
+        if (chunk < args.chunks) {
+            float* sums = args.tables + (static_cast<uint64_t>(blockIdx.x) * args.chunks + chunk) * table;
+            sum_chunk(sums, global_thresholds(knots, active ? k : 0), args, chunk, k);
         }
+        return;
     }
-    __syncwarp();
-    // One thread per feature: over the lanes that took rows of it.
-    if (threadIdx.x < knots.lanes) {
-        float* chunk_sums = args.sums + chunk * knots.stride * 2 * d + k;
-        for (uint32_t at = 0; at < length; ++at) {
-            float total = 0.0f;
-            for (uint32_t lane = 0; lane < LANES; lane += knots.lanes) {
-                total += sums[at * LANES + lane];
-            }
-            chunk_sums[at * d] = total;
-        }
+    const Thresholds<LANES> thresholds = shared_thresholds(shared, knots, k, active);
+    __syncthreads();
+    if (chunk < args.chunks) {
+        float* sums = shared + knots.most_thresholds * LANES + threadIdx.y * table;
+        sum_chunk(sums, thresholds, args, chunk, k);
     }
 }
 
@@ -267,7 +317,7 @@ KERNEL(knots_sparse_forward, KnotsSparseForward) {
         return; // the whole warp; there is no barrier
     }
     const uint32_t k = args.x.segment_column[segment];
-    const Thresholds thresholds = global_thresholds(args.knots, k);
+    const Thresholds<1> thresholds = global_thresholds(args.knots, k);
     const float* lines = args.knots.lines + static_cast<uint64_t>(k) * args.knots.stride * 2;
     const float factor = response_factor(args.dropout, k);
     const float zero = __ldg(lines + 2 * thresholds.piece(0.0f) + 1);
@@ -290,7 +340,7 @@ KERNEL(knots_sparse_backward, KnotsSparseBackward) {
     }
     const uint32_t lane = threadIdx.x;
     const uint32_t k = args.x.segment_column[segment];
-    const Thresholds thresholds = global_thresholds(args.knots, k);
+    const Thresholds<1> thresholds = global_thresholds(args.knots, k);
     const float* d_responses = args.d_responses + args.x.features;
     float* sums = args.segment_sums + static_cast<uint64_t>(segment) * args.knots.stride * 2;
     const uint32_t pieces = args.knots.piece_count[k];

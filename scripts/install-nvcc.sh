@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 release=13.4
 packages=("nvidia-cuda-nvcc==$release.*" "nvidia-nvvm==$release.*" "nvidia-cuda-crt==$release.*"
     "nvidia-cuda-runtime==$release.*" "nvidia-cuda-nvrtc==$release.*" "nvidia-cuda-cuobjdump==$release.*"
-    "nvidia-cuda-cccl==13.*" "libclang==18.*")
+    "nvidia-cuda-nvdisasm==$release.*" "nvidia-cuda-cccl==13.*" "libclang==18.*")
 
 fail() { printf 'install-nvcc: %s\n' "$*" >&2; exit 1; }
 
@@ -55,7 +55,7 @@ cuda=$(echo "$target"/packages/nvidia/cu[0-9]*)
 [ -x "$cuda/bin/nvcc" ] || fail "the packages hold no nvcc (looked in $cuda/bin)"
 mkdir -p "$target/bin" "$target/lib"
 # nvcc finds the rest of itself relative to where it is called from, hence wrappers instead of links.
-for tool in nvcc cuobjdump; do
+for tool in nvcc cuobjdump nvdisasm; do
     printf '#!/bin/sh\nexec "$(dirname "$0")/../packages/%s/bin/%s" "$@"\n' "nvidia/${cuda##*/}" "$tool" >"$target/bin/$tool"
     chmod +x "$target/bin/$tool"
 done

@@ -107,6 +107,41 @@ fn hot_kernels_have_loads_in_flight() {
     }
 }
 
+/// Bytes a cycle of a multiprocessor, by machine code, beside a plain copy: docs/gpu.md has the table, scripts/sass.py what is
+/// assumed.
+#[test]
+fn hot_kernels_move_three_quarters_of_the_bytes_of_a_copy() {
+    const LEAST: f64 = 75.0;
+    if report().is_none() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if !root.join(".cuda/bin/nvdisasm").is_file() {
+        return println!("skipped: no nvdisasm in .cuda (scripts/install-nvcc.sh)");
+    }
+    let kernels = ["knots_backward", "knots_forward", "walk_rows4_f32", "propagate_forward_wide4_f32"];
+    for arch in ["sm_80", "sm_90"] {
+        let doctor: Value = serde_json::from_str(&doctor_ok(&["--kernels", "--arch", arch, "--json"])).unwrap();
+        let known = doctor["kernels"].as_array().unwrap();
+        let resident = |name: &&str| {
+            let kernel = known.iter().find(|kernel| kernel["kernel"] == **name).unwrap();
+            format!("{name}={}", kernel["warps_per_multiprocessor"].as_u64().unwrap())
+        };
+        let asked: Vec<String> = kernels.iter().map(resident).collect();
+        let output =
+            Command::new("python3").arg(root.join("scripts/sass.py")).args(["--arch", arch]).args(asked).output();
+        let Ok(output) = output else { return println!("skipped: no python3") };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{arch}\n{text}");
+        for kernel in kernels {
+            let row = text.lines().find(|line| line.starts_with(&format!("| {kernel} |"))).unwrap();
+            let share: f64 = row.split('|').nth(6).unwrap().trim().trim_end_matches(" %").parse().unwrap();
+            assert!(share >= LEAST, "{arch}: {row}");
+        }
+    }
+}
+
 /// The host, and a record of what it was asked for.
 struct Recorder {
     host: Host,

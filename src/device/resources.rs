@@ -133,6 +133,12 @@ const SHARED_PIECE: u32 = 128;
 /// And the system keeps this many bytes of every block's.
 const SHARED_RESERVED: u32 = 1024;
 
+/// Bytes of shared memory that a block can have.
+pub fn shared_limit(arch: &str) -> Option<u32> {
+    let arch = arch.trim_end_matches(['a', 'f']);
+    MULTIPROCESSORS.iter().find(|sm| sm.arch == arch).map(|sm| sm.shared - SHARED_RESERVED)
+}
+
 /// Theoretical occupancy of blocks of `threads` threads with `registers` registers each and `shared` bytes of shared memory,
 /// static and dynamic. `None` for a generation whose limits are not known here, or a block that cannot run at all.
 pub fn occupancy(arch: &str, threads: u32, registers: u32, shared: u32) -> Option<Occupancy> {
@@ -220,7 +226,8 @@ ptxas info    : Compiling entry function 'cut off' for 'sm_90'
     fn what_cannot_run_or_is_not_known_has_no_occupancy() {
         assert_eq!(occupancy("sm_89", 256, 32, 200 << 10), None);
         assert_eq!(occupancy("sm_89", 1024, 255, 0), None);
-        assert_eq!(occupancy("sm_75", 256, 32, 0), None);
+        assert_eq!((occupancy("sm_75", 256, 32, 0), shared_limit("sm_75")), (None, None));
+        assert_eq!([shared_limit("sm_80"), shared_limit("sm_89")], [Some(163 << 10), Some(99 << 10)]);
         assert_eq!(occupancy("sm_90a", 256, 32, 0), occupancy("sm_90", 256, 32, 0));
     }
 }

@@ -9,6 +9,7 @@ mod chance;
 mod constant;
 mod details;
 pub mod metrics;
+mod ranking;
 mod reliability;
 mod scores;
 mod sigmoid;

@@ -5,7 +5,8 @@
 //! A binary task predicts class 1 where its logit is above 0; a multi-label task is as many binary tasks: its loss is
 //! their sum, its other scores their mean.
 
-use super::metrics::{f1, mean, roc_auc};
+use super::metrics::{f1, mean};
+use super::ranking::roc_auc;
 use super::softmax::CLASS_SCORES;
 use super::{Chance, Guess, Line, Loss, ScoreKind, Scored, Scores, TargetScaling, calibration, chance};
 use crate::real::Real;
@@ -37,14 +38,12 @@ impl Loss for Sigmoid {
     }
 
     fn score(scored: &Scored<'_>) -> Scores {
-        let (rows, outputs) = (scored.rows(), scored.labels.outputs());
-        let codes: Vec<Vec<i32>> =
-            scored.units.iter().map(|&unit| scored.labels.codes(unit as usize).collect()).collect();
+        let (outputs, labels) = (scored.labels.outputs(), labels(scored));
         let (mut accuracy, mut nll) = (0.0, 0.0);
         let (mut areas, mut f1s) = (Vec::new(), Vec::new());
         for output in 0..outputs {
-            let scores: Vec<f64> = rows.iter().map(|row| row[output]).collect();
-            let truth: Vec<usize> = codes.iter().map(|code| code[output] as usize).collect();
+            let scores: Vec<f64> = scored.logits.iter().skip(output).step_by(outputs).map(|&z| f64::from(z)).collect();
+            let truth: Vec<usize> = labels.iter().skip(output).step_by(outputs).copied().collect();
             let predicted: Vec<usize> = scores.iter().map(|&z| usize::from(z > 0.0)).collect();
             accuracy += truth.iter().zip(&predicted).filter(|(a, b)| a == b).count() as f64;
             nll += scores
@@ -52,12 +51,12 @@ impl Loss for Sigmoid {
                 .zip(&truth)
                 .map(|(&z, &y)| z.max(0.0) - z * y as f64 + (-z.abs()).exp().ln_1p())
                 .sum::<f64>();
-            areas.extend(roc_auc(&scores, &truth.iter().map(|&y| y == 1).collect::<Vec<_>>()));
+            areas.extend(roc_auc(scores.iter().copied(), truth.iter().map(|&y| y == 1)));
             // One label: the mean over both classes. Several labels: each label is a class of its own.
             let classes = if outputs == 1 { 0..2 } else { 1..2 };
             f1s.extend(f1(&truth, &predicted, 2)[classes].iter().flatten());
         }
-        let count = rows.len() as f64;
+        let count = scored.units.len() as f64;
         Scores::new([
             ("accuracy", Some(accuracy / (count * outputs as f64))),
             ("roc_auc", mean(areas)),

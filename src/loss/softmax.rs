@@ -2,7 +2,8 @@
 //!
 //! l = log sum_c exp(z_c) - z_y          dz = softmax(z) - onehot(y)
 
-use super::metrics::{arg_max, f1, log_sum_exp, mean, roc_auc};
+use super::metrics::{arg_max, f1, mean, summary};
+use super::ranking::roc_auc_of_classes;
 use super::{Chance, Guess, Line, Loss, ScoreKind, Scored, Scores, TargetScaling, calibration, chance};
 use crate::real::Real;
 use harmonia_graph::dataset::Labels;
@@ -92,20 +93,14 @@ impl Loss for Softmax {
         let (classes, count) = (scored.labels.outputs(), scored.units.len() as f64);
         let rows = || scored.logits.chunks_exact(classes);
         let truth = self::classes(scored);
-        let (predicted, partition): (Vec<usize>, Vec<f64>) = (scored.logits.par_chunks_exact(classes))
-            .map(|row| (arg_max(row), log_sum_exp(row.iter().map(|&z| f64::from(z)))))
-            .unzip();
+        let (predicted, partition): (Vec<usize>, Vec<f64>) =
+            scored.logits.par_chunks_exact(classes).map(summary).unzip();
         let correct = truth.iter().zip(&predicted).filter(|(a, b)| a == b).count();
         let likely = |((row, log_sum), &class): ((&[f32], &f64), &usize)| log_sum - f64::from(row[class]);
         let nll: f64 = rows().zip(&partition).zip(&truth).map(likely).sum();
-        let area = |class: usize| {
-            // Probabilities, not logits: the classes of a row compete.
-            let score = |(row, log_sum): (&[f32], &f64)| f64::from(row[class]) - log_sum;
-            let scores: Vec<f64> = rows().zip(&partition).map(score).collect();
-            let positive: Vec<bool> = truth.iter().map(|&other| other == class).collect();
-            roc_auc(&scores, &positive)
-        };
-        let areas: Vec<Option<f64>> = (0..classes).into_par_iter().map(area).collect();
+        // Probabilities, not logits: the classes of a row compete.
+        let score = |row: usize, class: usize| f64::from(scored.logits[row * classes + class]) - partition[row];
+        let areas = roc_auc_of_classes(&truth, classes, score);
         let f1 = f1(&truth, &predicted, classes);
         Scores::new([
             ("accuracy", Some(correct as f64 / count)),

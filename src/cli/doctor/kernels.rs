@@ -5,8 +5,8 @@ use crate::architecture::Layout;
 use crate::config::States;
 use crate::device::cuda;
 use crate::device::launcher::traffic::{self, Problem, Work};
-use crate::device::launcher::{Kernel, kernel};
-use crate::device::resources::{Occupancy, Resources, occupancy, parse};
+use crate::device::launcher::{Blocks, Kernel, kernel};
+use crate::device::resources::{Occupancy, Resources, occupancy, parse, shared_limit};
 use crate::plan::Plan;
 use harmonia_graph::error::{Error, Result};
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ struct Line<'a> {
     resources: &'a Resources,
     /// As the launcher starts it.
     kernel: &'static Kernel,
+    /// Threads of a block and bytes of its dynamic shared memory on this generation.
+    threads: u32,
     dynamic_shared: usize,
     occupancy: Option<Occupancy>,
     /// In a training step on the typical shape.
@@ -111,13 +113,16 @@ fn lines<'a>(report: &'a [Resources], arch: &str, layout: &Layout, steps: &'a [W
         .filter(|resources| resources.arch == arch)
         .filter_map(|resources| Some((resources, kernel(&resources.kernel)?)))
         .map(|(resources, kernel)| {
-            let dynamic_shared = kernel.dynamic_bytes(&layout.architecture);
+            // Of a generation whose limits are not known here, what all have.
+            let limit = shared_limit(arch).map_or(Blocks::default().shared, |bytes| bytes as usize);
+            let (threads, dynamic_shared) = kernel.launched(&layout.architecture, limit);
             let shared = resources.static_shared + dynamic_shared as u32;
             Line {
                 resources,
                 kernel,
+                threads,
                 dynamic_shared,
-                occupancy: occupancy(arch, kernel.threads(), resources.registers, shared),
+                occupancy: occupancy(arch, threads, resources.registers, shared),
                 work: steps.iter().find(|work| work.kernel == kernel.name),
             }
         })
@@ -148,7 +153,7 @@ impl Line<'_> {
         format!(
             "{:<34}{:>7}{registers:>5}{stack:>6}{:>6}{static_shared:>7}{:>8}{share:>10} {limit:<10}{bytes}\n",
             self.kernel.name,
-            self.kernel.threads(),
+            self.threads,
             spill_stores + spill_loads,
             self.dynamic_shared,
         )
@@ -158,7 +163,7 @@ impl Line<'_> {
         let resources = self.resources;
         let bytes = self.element_bytes();
         json!({
-            "kernel": resources.kernel, "arch": resources.arch, "threads": self.kernel.threads(),
+            "kernel": resources.kernel, "arch": resources.arch, "threads": self.threads,
             "registers": resources.registers, "stack_bytes": resources.stack,
             "spill_store_bytes": resources.spill_stores, "spill_load_bytes": resources.spill_loads,
             "static_shared_bytes": resources.static_shared, "dynamic_shared_bytes": self.dynamic_shared,

@@ -27,6 +27,15 @@ impl Kernel {
         self.block[0] * self.block[1]
     }
 
+    /// Threads of a block, and bytes of its dynamic shared memory, where a block can have `shared` bytes. Experts have the pieces
+    /// that there is room for at first.
+    pub fn launched(&self, architecture: &Architecture, shared: usize) -> (u32, usize) {
+        match knots::block(self.name, architecture, shared) {
+            Some(block) => block,
+            None => (self.threads(), self.dynamic_bytes(architecture)),
+        }
+    }
+
     /// Bytes of dynamic shared memory of a block.
     pub fn dynamic_bytes(&self, architecture: &Architecture) -> usize {
         self.dynamic_shared.map_or(0, |bytes| bytes(architecture))

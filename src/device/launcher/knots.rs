@@ -5,7 +5,7 @@ use super::compile::{DeviceKnots, padded, planned_bytes};
 use super::inputs::DeviceFeatures;
 use super::sparse::SparseFeatures;
 use super::{Blocks, Buffer, DeviceInputs, Driver, Grid, Launcher, abi, masks, stretches};
-use crate::architecture::Layout;
+use crate::architecture::{Architecture, Layout};
 use crate::config::DropoutPlace;
 use crate::device::mixed_forms;
 use crate::device::{Dropout, Responses, Routing};
@@ -18,9 +18,10 @@ use std::ptr::null_mut;
 /// have one to themselves, as far as it goes, and a block of twice the warps: lanes that look up pieces in global memory read
 /// from as many places as there are features.
 const TABLE_BYTES: usize = 48 << 10;
-/// Shared memory of a multiprocessor that the blocks of the backward pass share, at most: what GPUs of compute capability 8.6
-/// have. How many warps a block has of it decides no sum.
+/// What every GPU of compute capability 8.0 or more has for a block.
 pub(super) const SUM_BYTES: usize = 99 << 10;
+/// Shared memory that the system keeps of every block's.
+const RESERVED_BYTES: usize = 1 << 10;
 /// What sums of chunks may take before there are fewer chunks.
 const SCRATCH_BYTES: u64 = 64 << 20;
 /// Lanes of a warp.
@@ -61,12 +62,14 @@ impl Cut {
     }
 
     /// A chunk of rows for each warp. Chunks, and so the order of sums, depend on the sizes of batch and model alone: `planned`
-    /// is the number of pieces they are planned for. Warps of a block: as many as keep most of them on a multiprocessor.
+    /// is the number of pieces they are planned for. Warps of a block: as many as keep most of them on a multiprocessor, which has
+    /// what a block can have; that decides no sum.
     pub(super) fn backward(nodes: usize, features: usize, planned: usize, stride: usize, room: Room) -> Cut {
         let (lanes, tiles) = tiles(features);
         let (chunks, rows) = chunk_rows(nodes, features, planned, room.most);
         let bytes = |warps: u32| (padded(stride) + warps as usize * 2 * stride) * LANES * size_of::<f32>();
-        let resident = |warps: &u32| room.shared / bytes(*warps) * *warps as usize;
+        let resident =
+            |warps: &u32| (room.shared + RESERVED_BYTES) / (bytes(*warps) + RESERVED_BYTES) * *warps as usize;
         let warps = (1..=BACKWARD_WARPS).max_by_key(resident).unwrap_or(1);
         let shared_bytes = if bytes(warps) <= room.shared { bytes(warps) } else { 0 };
         Cut { lanes, tiles, chunks, rows, warps, shared_bytes }
@@ -93,11 +96,23 @@ pub(super) fn chunk_rows(nodes: usize, features: usize, planned: usize, most: Bl
     stretches(nodes as u64, CHUNK_ROWS, most)
 }
 
+/// (threads of a block, bytes of its shared memory) of a kernel of this file that depends on pieces, for those that are planned.
+pub(super) fn block(kernel: &str, architecture: &Architecture, shared: usize) -> Option<(u32, usize)> {
+    let (features, stride) = (architecture.features, planned_pieces(architecture));
+    let most = Blocks::default();
+    let cut = match kernel {
+        "knots_forward" => Cut::forward(0, features, stride, Blocks { shared: shared.min(most.shared), ..most }),
+        "knots_backward" => Cut::backward(0, features, stride, stride, Room { most, shared }),
+        _ => return None,
+    };
+    Some((cut.warps * LANES as u32, cut.shared_bytes))
+}
+
 /// What blocks of the backward pass are cut to.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     pub(super) most: Blocks,
-    /// Bytes of shared memory.
+    /// Bytes of shared memory a block can have.
     pub(super) shared: usize,
 }
 
@@ -250,7 +265,7 @@ impl<V: Driver> Launcher<V> {
     }
 
     fn knots_room(&self) -> Room {
-        Room { most: self.blocks, shared: self.blocks.shared.min(SUM_BYTES) }
+        Room { most: self.blocks, shared: self.driver.shared_limit() }
     }
 
     fn table(&self, knots: &DeviceKnots<V>, features: usize, cut: Option<&Cut>) -> abi::Knots {
