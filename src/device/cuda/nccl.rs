@@ -98,6 +98,19 @@ pub(super) fn is_there() -> Result<()> {
     functions().map(|_| ())
 }
 
+/// How long a process waits.
+fn patience() -> Result<Duration> {
+    let seconds = match std::env::var(PATIENCE_VARIABLE) {
+        Ok(text) => text.parse().map_err(|_| {
+            Error::Config(format!(
+                "{PATIENCE_VARIABLE} is `{text}`: give whole seconds, or leave it out for {PATIENCE}"
+            ))
+        })?,
+        Err(_) => PATIENCE,
+    };
+    Ok(Duration::from_secs(seconds))
+}
+
 /// Since when this process waits, and whether there is anything left to watch.
 #[derive(Default)]
 struct Waits {
@@ -191,7 +204,7 @@ pub(super) struct Communicator {
 impl Communicator {
     /// Connects with all processes of a team, which ask for it at the same time.
     pub(super) fn new(stream: &Arc<Stream>, team: &dyn Team) -> Result<Communicator> {
-        let functions = functions()?;
+        let (functions, patience) = (functions()?, patience()?);
         let mut id = Id([0; 128]);
         if team.rank() == 0 {
             // SAFETY: `id` outlives the call.
@@ -205,11 +218,10 @@ impl Communicator {
         // SAFETY: the context of this process's device is current, the id is that of all ranks, and `raw` outlives the call.
         let code = unsafe { (functions.init_rank)(&mut raw, ranks as c_int, id, rank as c_int) };
         functions.check(code, "ncclCommInitRank", std::ptr::null_mut())?;
-        let seconds = std::env::var(PATIENCE_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(PATIENCE);
         let watched = Arc::new(Watched {
             functions,
             raw,
-            patience: Duration::from_secs(seconds),
+            patience,
             failed: Mutex::default(),
             waits: Mutex::default(),
             changed: Condvar::new(),
