@@ -38,7 +38,9 @@ impl StandIn {
     fn found() -> Option<StandIn> {
         let emulator = Emulator::found()?;
         let [devices, nccl, ids] = ["devices", "nccl", "ids"].map(|name| emulator.scratch(name));
-        [&devices, &nccl, &ids].map(|directory| std::fs::create_dir_all(directory).unwrap());
+        for directory in [&devices, &nccl, &ids] {
+            std::fs::create_dir_all(directory).unwrap();
+        }
         let driver = emulator.libraries().join("libcuda.so");
         let several = devices.join("libcuda.so");
         let define = format!("-DEMULATOR=\"{}\"", driver.display());
