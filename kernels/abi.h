@@ -841,4 +841,11 @@ typedef struct Keep {
     uint64_t length;
 } Keep;
 
+typedef struct SumRanks {
+    float* sum;         /* length */
+    const float* parts; /* ranks x length */
+    uint64_t length;
+    uint64_t ranks;
+} SumRanks;
+
 #endif

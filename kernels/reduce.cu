@@ -2,6 +2,7 @@
 //
 // Threads   column_sums: 32 columns x 8 slices of rows per block, so that rows are read coalesced; slices are added in
 //           order. square_sums: one double per block; judge_loss and judge_norm add them up.
+// sum_ranks one thread per element: what every process has of it, in the order of processes.
 // Largest   of values, and from it the scale of states as half: two stages, neither seen by the host.
 // Bytes     every value once. Deterministic: the order depends on sizes only.
 
@@ -27,6 +28,18 @@ KERNEL(column_sums, ColumnSums) {
         }
         float* out = args.sums + blockIdx.y * args.columns + column;
         *out = args.accumulate ? *out + sum : sum;
+    }
+}
+
+// sum[at] = parts[0, at] + parts[1, at] + ..., in double: the bits that processes get who sum on the host (`team::sum`).
+KERNEL(sum_ranks, SumRanks) {
+    const uint64_t at = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (at < args.length) {
+        double sum = 0.0;
+        for (uint64_t rank = 0; rank < args.ranks; ++rank) {
+            sum += args.parts[rank * args.length + at];
+        }
+        args.sum[at] = static_cast<float>(sum);
     }
 }
 

@@ -525,6 +525,8 @@ fn sums_and_losses() {
         shrink: 1.0,
     };
     far.flat("adam", length, &adam);
+    // One rank: rows of others do not end where the memory does.
+    far.flat("sum_ranks", length, &abi::SumRanks { sum: others, parts: values, length, ranks: 1 });
 }
 
 #[test]

@@ -205,6 +205,7 @@ fn suite<V: Driver>(driver: impl Fn() -> V, blocks: Blocks) {
     }
     masks(&device);
     kept(&device);
+    joined(&device);
     penalties::check(&device);
     selections::check(&device, States::F32);
     for (states, tolerance) in [(States::F16, HALF_TOLERANCE), (States::Bf16, BFLOAT_TOLERANCE)] {
@@ -244,6 +245,21 @@ fn kept<V: Driver>(device: &Launcher<V>) {
     let mut kept = device.zeros(values.len()).unwrap();
     device.keep(&mut kept, &device.upload(&values).unwrap()).unwrap();
     assert_eq!(device.download(&kept).unwrap(), values);
+}
+
+/// Sums over processes are those of the host, to the bit: in f64, from the first rank to the last.
+fn joined<V: Driver>(device: &Launcher<V>) {
+    const LENGTH: usize = 700;
+    for ranks in [1, 2, 5] {
+        let value =
+            |at: usize| 10f32.powi((7 * at % 13) as i32 - 6) * (1.0 + at as f32) * if at % 3 == 0 { -1.0 } else { 1.0 };
+        let parts: Vec<f32> = (0..ranks * LENGTH).map(value).collect();
+        let sum = |at: usize| (0..ranks).fold(0f64, |sum, rank| sum + f64::from(parts[rank * LENGTH + at])) as f32;
+        let mut found = device.zeros(LENGTH).unwrap();
+        device.sum_ranks(&mut found, &device.upload(&parts).unwrap(), ranks).unwrap();
+        assert_eq!(device.download(&found).unwrap(), (0..LENGTH).map(sum).collect::<Vec<f32>>());
+        assert!(device.sum_ranks(&mut found, &device.upload(&parts[1..]).unwrap(), ranks).is_err());
+    }
 }
 
 /// And every kernel is launched, in several blocks: what blocks do to each other shows in no other way.

@@ -5,7 +5,7 @@ use super::signals::catch_interrupts;
 use super::{dry_run, machine, progress::ProgressBars, say, summary, team, voice, watch};
 use crate::cli::threads::with_threads;
 use crate::config::{Config, DropoutPlace, Schedule};
-use crate::device::{Device, Machine};
+use crate::device::{Device, Machine, link};
 use crate::on_machine;
 use crate::runs::load_dataset;
 use crate::runs::saved_layers;
@@ -174,6 +174,11 @@ fn run_on<D: Device<Real = f32>>(
     }
     if arguments.dry_run {
         return if team::leads() { say(&dry_run::text(device, &config, &first, arguments.json)?) } else { Ok(()) };
+    }
+    if let Some(team) = team::joined()
+        && let Some(why) = link::connect(device, &**team)?
+    {
+        voice::note(why);
     }
     config.engine.states.check(first.dataset.graph.is_symmetric())?;
     if config.run.jobs > 1 && device.copies() {

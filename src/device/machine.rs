@@ -5,6 +5,7 @@ use super::cuda::{self, Cuda};
 use super::host::Host;
 use super::launcher::Launcher;
 use crate::config::Engine;
+use crate::team::launched::launched;
 use harmonia_graph::error::{Error, Result, suggestion};
 
 /// The names; `cuda:N` beside them.
@@ -63,7 +64,11 @@ impl Machine {
             });
         }
         if let Some(number) = name.strip_prefix("cuda") {
-            let number = number.strip_prefix(':').map_or(number.is_empty().then_some(0), |number| number.parse().ok());
+            let number = match number.strip_prefix(':') {
+                Some(number) => number.parse().ok(),
+                None if number.is_empty() => Some(own_gpu(cuda::device_count()?)),
+                None => None,
+            };
             if let Some(number) = number {
                 return Ok((on_gpu(Cuda::new(number)?, engine), None));
             }
@@ -80,13 +85,18 @@ impl Machine {
     }
 }
 
-/// What `auto` means: the first GPU, or why not.
+/// What `auto` means: the first GPU, or one for each of several processes here; or why not.
 pub fn automatic() -> std::result::Result<Cuda, String> {
     match cuda::device_count() {
         Ok(0) => Err("the NVIDIA driver finds no CUDA device".into()),
-        Ok(_) => Cuda::new(0).map_err(|error| error.to_string()),
+        Ok(count) => Cuda::new(own_gpu(count)).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Which of the GPUs here is this process's, where nobody has said: processes that were started together deal them out.
+fn own_gpu(count: usize) -> usize {
+    launched().map_or(0, |launched| launched.place % count.max(1))
 }
 
 fn on_gpu(driver: Cuda, engine: Engine) -> Machine {

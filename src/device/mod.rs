@@ -10,6 +10,7 @@ pub mod cuda;
 pub mod gemm;
 pub mod host;
 pub mod launcher;
+pub mod link;
 pub mod machine;
 pub mod ops;
 pub mod resources;
@@ -20,8 +21,10 @@ use crate::batch::{Batch, Selection};
 use crate::config::DropoutPlace;
 use crate::plan::{BatchSizes, Plan};
 use crate::real::Real;
+use crate::team::Team;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::seed::Stream;
+use link::Link;
 pub use machine::Machine;
 pub use ops::Op;
 use ops::each_op;
@@ -294,6 +297,28 @@ pub trait Device: Sync + Sized {
     fn receive_rows(&self, values: &mut Vec<Self::Real>, reader: &mut Self::RowReader) -> Result<()>;
     /// Copies a matrix back, row-major.
     fn download_matrix(&self, matrix: &Self::Matrix) -> Result<Vec<Self::Real>>;
+    /// How this device could exchange numbers with those of other processes without the host.
+    fn link(&self) -> Link {
+        Link::Host
+    }
+    /// Connects with the devices of all processes ([`link::connect`] asks whether they can be): [`Device::join`] does without the
+    /// host from then on.
+    fn connect(&self, team: &dyn Team) -> Result<()> {
+        Err(Error::Internal(format!("{} has nothing that connects it with {} others", self.name(), team.size() - 1)))
+    }
+    /// Adds up values over all processes, in the order of ranks: all get the same bits. Through the host, where devices are not
+    /// connected.
+    fn join(&self, team: &dyn Team, values: &mut Self::Buffer) -> Result<()> {
+        self.join_on_host(team, values)
+    }
+    /// The same through the host, as any device can. Between processes numbers are f32, as training has them.
+    fn join_on_host(&self, team: &dyn Team, values: &mut Self::Buffer) -> Result<()> {
+        let own = self.download(values)?;
+        let mut sums: Vec<f32> = own.iter().map(|value| value.widen() as f32).collect();
+        crate::team::sum(team, &mut sums)?;
+        let sums: Vec<Self::Real> = sums.into_iter().map(Self::Real::from_f32).collect();
+        self.write(values, &sums)
+    }
     /// Bytes of working memory the ops use beside the buffers of the model, for a memory plan.
     fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> usize;
 

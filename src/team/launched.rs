@@ -11,14 +11,19 @@ pub struct Launched {
     pub rank: usize,
     /// How many of them are on this machine.
     pub here: usize,
+    /// Which one of those this is.
+    pub place: usize,
 }
 
-/// (what started it, number of processes, own number, processes on this machine).
-const VARIABLES: &[(&str, &str, &str, &str)] = &[
-    ("mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("mpirun (PMI)", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"),
+/// (what started it, then names of: number of processes, own number, processes on this machine, own number among those).
+const VARIABLES: &[(&str, [&str; 4])] = &[
+    (
+        "mpirun (Open MPI)",
+        ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"],
+    ),
+    ("mpirun (PMI)", ["PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"]),
     // Of a step, not of the allocation: a program that a batch script starts by itself is alone.
-    ("srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE"),
+    ("srun", ["SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"]),
 ];
 
 /// Who started this process as one of several, if anybody did.
@@ -33,9 +38,10 @@ fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Launched> {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
     };
-    VARIABLES.iter().find_map(|&(by, size, rank, here)| {
+    VARIABLES.iter().find_map(|&(by, [size, rank, here, place])| {
         let (size, rank) = (number(size)?, number(rank)?);
-        (size > 1).then(|| Launched { by, size, rank, here: number(here).unwrap_or(1).clamp(1, size) })
+        let here = number(here).unwrap_or(1).clamp(1, size);
+        (size > 1).then(|| Launched { by, size, rank, here, place: number(place).unwrap_or(0) })
     })
 }
 
@@ -49,11 +55,15 @@ mod tests {
 
     #[test]
     fn launchers_are_told_by_their_variables() {
-        let open_mpi =
-            [("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")];
-        assert_eq!(with(&open_mpi), Some(Launched { by: "mpirun (Open MPI)", size: 4, rank: 3, here: 2 }));
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+        ];
+        assert_eq!(with(&open_mpi), Some(Launched { by: "mpirun (Open MPI)", size: 4, rank: 3, here: 2, place: 1 }));
         let slurm = [("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_PROCID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2(x3)")];
-        assert_eq!(with(&slurm), Some(Launched { by: "srun", size: 6, rank: 0, here: 2 }));
+        assert_eq!(with(&slurm), Some(Launched { by: "srun", size: 6, rank: 0, here: 2, place: 0 }));
     }
 
     #[test]

@@ -126,14 +126,6 @@ impl Share {
         self.bounds[rank]..self.bounds[rank + 1]
     }
 
-    /// Adds up what ranks have of a gradient, the same bits on all of them.
-    ///
-    /// # Errors
-    /// Another rank has failed.
-    pub fn join(&self, gradient: &mut [f32]) -> Result<()> {
-        super::sum(&*self.team, gradient)
-    }
-
     /// The loss over all targets from that of a rank's own; one that has diverged tells the others.
     ///
     /// # Errors

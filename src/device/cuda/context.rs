@@ -236,6 +236,21 @@ impl Stream {
         )))
     }
 
+    /// What tells the device from all others, whatever number it has in a process.
+    pub(super) fn uuid(&self) -> Result<String> {
+        library::uuid()?;
+        let mut uuid = [0u8; 16];
+        // SAFETY: `library::uuid` has seen this function, which writes 16 bytes (cudarc names it otherwise).
+        let code = unsafe {
+            sys::culib()
+                .get::<unsafe extern "C" fn(*mut [u8; 16], sys::CUdevice) -> CUresult>("cuDeviceGetUuid_v2")
+                .map(|get| get(&mut uuid, self.device))
+                .map_err(|error| Error::Device(format!("cannot tell devices from each other: {error}")))?
+        };
+        check(code, "tell a CUDA device from others")?;
+        Ok(harmonia_graph::files::hex(&uuid))
+    }
+
     pub(super) fn capability(&self) -> (u32, u32) {
         self.capability
     }

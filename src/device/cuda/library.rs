@@ -7,6 +7,7 @@
 
 use cudarc::{cublas, driver, nvrtc};
 use harmonia_graph::error::{Error, Result};
+use libloading::Library;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -91,7 +92,7 @@ pub(super) fn driver() -> Result<()> {
         // SAFETY: opening the driver's library runs its initialisation, which has no requirements.
         if !unsafe { driver::sys::is_culib_present() } {
             // SAFETY: as above.
-            let reason = unsafe { libloading::Library::new("libcuda.so.1") }.err().map(|error| error.to_string());
+            let reason = unsafe { Library::new("libcuda.so.1") }.err().map(|error| error.to_string());
             let reason =
                 reason.filter(|reason| !reason.contains("No such file") && Path::new("/dev/nvidiactl").exists());
             return Err(format!(
@@ -160,23 +161,66 @@ pub(super) fn nvrtc() -> Result<()> {
     CHECKED.get_or_init(check).clone().map_err(Error::Device)
 }
 
+/// Names of NCCL, which cudarc does not look for: distributions and pip have the numbered one alone.
+const NCCL: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
+
+/// NCCL, opened for good.
+pub(super) fn nccl() -> Result<&'static Library> {
+    static OPENED: OnceLock<Option<Library>> = OnceLock::new();
+    let open_it = || {
+        let named = directory("HARMONIA_CUDA_LIB").and_then(|named| newest("nccl", &named));
+        // SAFETY: NCCL can be opened at any time, and is never closed again.
+        let system = || NCCL.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
+        named.or_else(system).or_else(|| toolkits().find_map(|place| newest("nccl", &place)))
+    };
+    OPENED.get_or_init(open_it).as_ref().ok_or_else(|| {
+        Error::Device(
+            "libnccl.so.2 was not found: install NCCL (Debian: libnccl2), or `pip install nvidia-nccl-cu13` and set \
+             HARMONIA_CUDA_LIB to the directory with libnccl.so.2"
+                .into(),
+        )
+    })
+}
+
+/// Devices can be told from each other, across processes and whatever numbers they have there.
+pub(super) fn uuid() -> Result<()> {
+    const NAME: &str = "cuDeviceGetUuid_v2";
+    driver()?;
+    // SAFETY: the library is there; the symbol is only looked up.
+    match unsafe { driver::sys::culib().get::<*const ()>(NAME.as_bytes()) } {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::Device(format!("the NVIDIA driver has no {NAME}: update it"))),
+    }
+}
+
 /// Whether cudarc will find a library, after opening it from one of our places where that helps.
 fn find(stem: &str, present: impl Fn() -> bool) -> bool {
-    let directory = |name: &str| std::env::var_os(name).map(PathBuf::from);
     if let Some(named) = directory("HARMONIA_CUDA_LIB") {
         open(stem, &named);
     }
     if present() {
         return true;
     }
+    toolkits().any(|place| open(stem, &place)) && present()
+}
+
+fn directory(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
+}
+
+/// Where libraries may be that the system's loader does not find.
+fn toolkits() -> impl Iterator<Item = PathBuf> {
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(directory);
     let toolkits = homes.flat_map(|home| [home.join("lib64"), home.join("lib")]);
-    let project = directory("CARGO_MANIFEST_DIR").map(|project| project.join(".cuda/lib"));
-    toolkits.chain(project).any(|place| open(stem, &place)) && present()
+    toolkits.chain(directory("CARGO_MANIFEST_DIR").map(|project| project.join(".cuda/lib")))
 }
 
 /// Opens the newest `lib{stem}.so*` of a directory, for good.
 fn open(stem: &str, directory: &Path) -> bool {
+    newest(stem, directory).map(std::mem::forget).is_some()
+}
+
+fn newest(stem: &str, directory: &Path) -> Option<Library> {
     let prefix = format!("lib{stem}.so");
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries
@@ -185,5 +229,5 @@ fn open(stem: &str, directory: &Path) -> bool {
         .collect();
     paths.sort();
     // SAFETY: the CUDA libraries can be opened at any time; they are never closed again.
-    paths.iter().rev().any(|path| unsafe { libloading::Library::new(path) }.map(std::mem::forget).is_ok())
+    paths.iter().rev().find_map(|path| unsafe { Library::new(path) }.ok())
 }

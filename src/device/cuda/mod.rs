@@ -16,10 +16,13 @@ mod lane;
 mod library;
 mod memory;
 mod module;
+mod nccl;
 pub mod nvrtc;
 mod times;
 
 use crate::device::launcher::{Driver, Fill, Gemm, GemmBatch, Launch};
+use crate::device::link::Link;
+use crate::team::Team;
 use blas::Blas;
 pub use context::{DeviceInfo, device_count, devices, driver_version};
 use context::{Stream, check};
@@ -30,8 +33,9 @@ use memory::Staging;
 pub use memory::{Mailbox, Memory};
 use module::Module;
 pub use module::{Embedded, embedded};
+use nccl::Communicator;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use times::Times;
 
 /// Whether cuBLAS can be called.
@@ -45,6 +49,7 @@ pub fn cublas() -> Result<()> {
 /// A CUDA device that runs the kernels.
 pub struct Cuda {
     // Each holds the stream, which goes last.
+    communicator: OnceLock<Communicator>,
     module: Module,
     blas: Mutex<Blas>,
     staging: Mutex<Staging>,
@@ -61,6 +66,7 @@ impl Cuda {
         let stream = Arc::new(Stream::new(device)?);
         stream.check_generation()?;
         Ok(Cuda {
+            communicator: OnceLock::new(),
             module: Module::new(&stream)?,
             blas: Mutex::new(Blas::new(&stream)?),
             staging: Mutex::new(Staging::new(&stream)?),
@@ -84,7 +90,15 @@ impl Cuda {
     /// # Errors
     /// Some of it failed.
     pub fn synchronize(&self) -> Result<()> {
-        self.stream.synchronize()
+        self.waiting(|| self.stream.synchronize())
+    }
+
+    /// Waits for the device, and with it for those it is connected with.
+    fn waiting<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        match self.communicator.get() {
+            Some(communicator) => communicator.wait(work),
+            None => work(),
+        }
     }
 
     /// Milliseconds the device spends on what `work` asks for.
@@ -143,11 +157,11 @@ impl Driver for Cuda {
     }
 
     fn write(&self, memory: &mut Memory, bytes: &[u8]) -> Result<()> {
-        self.staging.lock().unwrap_or_else(PoisonError::into_inner).write(memory, bytes)
+        self.waiting(|| self.staging.lock().unwrap_or_else(PoisonError::into_inner).write(memory, bytes))
     }
 
     fn read(&self, bytes: &mut [u8], memory: &Memory) -> Result<()> {
-        memory.read(bytes)
+        self.waiting(|| memory.read(bytes))
     }
 
     fn mailbox(&self, bytes: usize) -> Result<Mailbox> {
@@ -159,7 +173,7 @@ impl Driver for Cuda {
     }
 
     fn receive(&self, bytes: &mut [u8], mailbox: &Mailbox) -> Result<()> {
-        mailbox.receive(bytes)
+        self.waiting(|| mailbox.receive(bytes))
     }
 
     fn lane(&self, bytes: usize) -> Result<Lane> {
@@ -171,7 +185,7 @@ impl Driver for Cuda {
     }
 
     fn bring(&self, lane: &mut Lane, place: usize, bytes: usize, fill: Fill<'_>) -> Result<()> {
-        lane.bring(place, bytes, fill)
+        self.waiting(|| lane.bring(place, bytes, fill))
     }
 
     fn arrive(&self, lane: &mut Lane, place: usize) -> Result<()> {
@@ -184,6 +198,31 @@ impl Driver for Cuda {
 
     fn clear(&self, memory: &mut Memory) -> Result<()> {
         memory.clear()
+    }
+
+    fn link(&self) -> Link {
+        match nccl::is_there().and_then(|()| self.stream.uuid()) {
+            Ok(uuid) => Link::Device(uuid),
+            Err(error) => Link::Lacking(error.to_string()),
+        }
+    }
+
+    fn connect(&self, team: &dyn Team) -> Result<()> {
+        let communicator = Communicator::new(&self.stream, team)?;
+        let again = |_| Error::Internal(format!("{} is connected already", self.name()));
+        self.communicator.set(communicator).map_err(again)
+    }
+
+    fn connected(&self) -> usize {
+        self.communicator.get().map_or(1, Communicator::ranks)
+    }
+
+    fn gather(&self, all: &mut Memory, mine: &Memory, bytes: usize) -> Result<()> {
+        let alone = || Error::Internal(format!("{} is not connected", self.name()));
+        let communicator = self.communicator.get().ok_or_else(alone)?;
+        self.timed("ncclAllGather", || communicator.all_gather(all, mine, bytes))?;
+        self.stream.remember_kernel("ncclAllGather");
+        if self.stream.sync { self.synchronize() } else { Ok(()) }
     }
 
     unsafe fn launch(&self, launch: &Launch) -> Result<()> {

@@ -1591,3 +1591,18 @@ const _: () = {
     ["Size of Keep"][::core::mem::size_of::<Keep>() - 24usize];
     ["Alignment of Keep"][::core::mem::align_of::<Keep>() - 8usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct SumRanks {
+    /// length
+    pub sum: *mut f32,
+    /// ranks x length
+    pub parts: *const f32,
+    pub length: u64,
+    pub ranks: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of SumRanks"][::core::mem::size_of::<SumRanks>() - 32usize];
+    ["Alignment of SumRanks"][::core::mem::align_of::<SumRanks>() - 8usize];
+};

@@ -1,6 +1,8 @@
 //! What a machine that runs kernels must offer: memory, copies, launches and GEMM.
 
-use harmonia_graph::error::Result;
+use crate::device::link::Link;
+use crate::team::Team;
+use harmonia_graph::error::{Error, Result};
 use std::ffi::c_void;
 
 /// One kernel launch.
@@ -118,6 +120,25 @@ pub trait Driver: Send + Sync {
     fn leave(&self, lane: &mut Self::Lane, place: usize) -> Result<()>;
     /// Zeroes an allocation.
     fn clear(&self, memory: &mut Self::Memory) -> Result<()>;
+
+    /// How this machine could exchange numbers with those of other processes without the host.
+    fn link(&self) -> Link {
+        Link::Host
+    }
+    /// Connects with the machines of all processes; each of them has a [`Link::Device`] of its own.
+    fn connect(&self, team: &dyn Team) -> Result<()> {
+        Err(Error::Internal(format!("{} has nothing that connects it with {} others", self.name(), team.size() - 1)))
+    }
+    /// Processes whose machines are connected, this one among them: 1 where none are.
+    fn connected(&self) -> usize {
+        1
+    }
+    /// Puts the start of an allocation of every connected process into `all`, so many bytes each, in the order of ranks. Every
+    /// process asks for it, as work in the order of work; nobody waits.
+    fn gather(&self, all: &mut Self::Memory, mine: &Self::Memory, bytes: usize) -> Result<()> {
+        let _ = (all, mine);
+        Err(Error::Internal(format!("{bytes} bytes for processes that {} is not connected with", self.name())))
+    }
 
     /// Starts a kernel.
     ///

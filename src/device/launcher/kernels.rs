@@ -63,7 +63,7 @@ pub(super) fn knows(name: &str, block: [u32; 2], shared_bytes: u32) -> bool {
 }
 
 /// One-dimensional blocks of the usual size.
-const LINEAR: [&str; 39] = [
+const LINEAR: [&str; 40] = [
     "adam",
     "bends",
     "draw_noise",
@@ -96,6 +96,7 @@ const LINEAR: [&str; 39] = [
     "select_nonzeros",
     "select_segments",
     "square_sums",
+    "sum_ranks",
     "table_finish",
     "table_own",
     "table_row_sums",

@@ -73,6 +73,12 @@ impl<V: Driver> Launcher<V> {
         self.driver.send(mailbox, &buffer.memory, buffer.length * size_of::<T>())
     }
 
+    /// What every connected process has of a buffer, one behind the other; nobody waits.
+    pub(super) fn gather_ranks<T: Pod>(&self, all: &mut Buffer<V, T>, mine: &Buffer<V, T>) -> Result<()> {
+        assert_eq!(all.length, self.driver.connected() * mine.length, "room for all");
+        self.driver.gather(&mut all.memory, &mine.memory, mine.length * size_of::<T>())
+    }
+
     /// Overwrites a buffer with as many values.
     pub(super) fn overwrite<T: Pod>(&self, buffer: &mut Buffer<V, T>, values: &[T]) -> Result<()> {
         assert_eq!(buffer.length, values.len(), "a copy keeps its length");

@@ -13,6 +13,7 @@ mod compile;
 mod driver;
 mod hop_weights;
 mod inputs;
+mod join;
 mod kernels;
 mod knots;
 mod loss;
@@ -38,6 +39,7 @@ mod verdict;
 mod walk;
 mod walk_panels;
 
+use super::link::Link;
 use super::ops::each_op;
 use super::{
     AdamStep, Bends, BufferOf, Device, Dropout, HopsOf, InputsOf, Judgement, KnotsOf, MatrixOf, Responses, Routing,
@@ -48,6 +50,7 @@ use crate::batch::{Batch, Selection};
 use crate::config::DropoutPlace;
 use crate::config::{Monb, States};
 use crate::plan::{BatchSizes, Plan, Space};
+use crate::team::Team;
 pub use compile::DeviceKnots;
 pub use driver::{Driver, Fill, Gemm, GemmBatch, Launch};
 use harmonia_graph::error::{Error, Result};
@@ -409,6 +412,18 @@ impl<V: Driver> Device for Launcher<V> {
 
     fn download_matrix(&self, matrix: &DeviceMatrix<V>) -> Result<Vec<f32>> {
         self.fetch(&matrix.values)
+    }
+
+    fn link(&self) -> Link {
+        self.driver.link()
+    }
+
+    fn connect(&self, team: &dyn Team) -> Result<()> {
+        self.driver.connect(team)
+    }
+
+    fn join(&self, team: &dyn Team, values: &mut Buffer<V, f32>) -> Result<()> {
+        if self.driver.connected() > 1 { self.join_connected(values) } else { self.join_on_host(team, values) }
     }
 
     fn scratch_bytes(&self, batch: &BatchSizes, layout: &Layout, plan: Plan) -> usize {

@@ -170,8 +170,6 @@ pub struct Trainer<'a, D: Device<Real = f32>> {
     logits: Vec<f32>,
     /// What of a step is this process's, where several share it.
     share: Option<&'a Arc<Share>>,
-    /// A gradient on its way between them.
-    joined: Vec<f32>,
 }
 
 impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
@@ -259,7 +257,6 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             checks: [device.verdict()?, device.verdict()?],
             logits: Vec::new(),
             share,
-            joined: Vec::new(),
         })
     }
 

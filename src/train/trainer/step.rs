@@ -111,10 +111,7 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
             smoothness.add(&mut resident.pass, &mut self.gradient, &self.parameters, noise)?;
         }
         if let Some(share) = self.share {
-            self.joined.resize(self.layout.len(), 0.0);
-            self.device.read(&mut self.joined, &self.gradient)?;
-            share.join(&mut self.joined)?;
-            self.device.write(&mut self.gradient, &self.joined)?;
+            self.device.join(&*share.team, &mut self.gradient)?;
         }
         let (ops, verdict) = resident.pass.ops_and_verdict();
         ops.norm(verdict, &self.gradient)?;
