@@ -3,6 +3,7 @@
 
 use crate::program::Scratch;
 use crate::{AS_IS, customers, predictions, tables, trained};
+use serde_json::Value;
 
 #[test]
 fn an_unseen_category_counts_as_missing_and_shifts_nothing() {
@@ -130,21 +131,23 @@ fn new_tables_may_call_their_files_and_columns_otherwise() {
     std::fs::rename(scratch.path("other/edges.csv"), scratch.path("other/calls.csv")).unwrap();
     scratch.harmonia_ok(&["predict", "run", "usual", "--out", "usual.csv"]);
     // What is missing is said with the flag that says it.
-    let mut predict = vec!["predict", "run", "other", "--out", "other.csv", "--table", "edges=calls.csv"];
+    let mut predict = vec!["predict", "run", "other", "--out", "other.csv", "--table", "edges=other/calls.csv"];
     for (message, column) in [
         ("--column source=NAME", "source=caller"),
         ("--column target=NAME", "target=called"),
         ("--column weight=calls", "weight=calls"),
-        ("`C0`", "id=customer"),
+        ("--column id=NAME", "id=customer"),
     ] {
         scratch.refused("harmonia", &predict, &[message]);
+        // What is wrong with every row is no exception.
+        scratch.refused("harmonia", &[&predict[..], &["--drop-bad-rows"]].concat(), &[message]);
         assert!(!scratch.path("other.csv").exists());
         predict.extend(["--column", column]);
     }
     scratch.harmonia_ok(&predict);
     assert_eq!(predictions(&scratch, "other.csv"), predictions(&scratch, "usual.csv"));
     let columns = ["--column", "source=caller", "--column", "target=called", "--column", "weight=calls"];
-    let files = ["--table", "edges=calls.csv", "--column", "id=customer"];
+    let files = ["--table", "edges=other/calls.csv", "--column", "id=customer"];
     let explain = ["explain", "run", "--node", "C7", "--json", "--data"];
     let other: Value =
         serde_json::from_str(&scratch.harmonia_ok(&[&explain[..], &["other"], &columns, &files].concat())).unwrap();

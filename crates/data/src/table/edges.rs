@@ -87,6 +87,7 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
         faults: Faults::new(path).advising(ADVICE),
         listed: Listed::default(),
         bad: BadRows::default(),
+        kept: false,
         drop_bad: options.drop_bad_rows,
         relation: options.relation.as_ref().map(|(_, value)| value.as_str()),
         picked: false,
@@ -116,6 +117,9 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
     }
     rows.check_relation(path, options)?;
     rows.bad.refuse_weights(&mut rows.faults);
+    if !rows.kept {
+        rows.bad.refuse_all(path)?;
+    }
     let notes = rows.notes(options);
     rows.faults.finish()?;
     let (pairs, weights) = match rows.listed {
@@ -149,6 +153,8 @@ struct Rows<'a> {
     faults: Faults,
     listed: Listed,
     bad: BadRows,
+    /// Whether any row is an edge.
+    kept: bool,
     /// Whether bad rows are left out.
     drop_bad: bool,
     /// The relation that is picked.
@@ -292,11 +298,12 @@ impl Rows<'_> {
     fn keep(&mut self, i: u32, j: u32, weight: Option<f32>, at: &dyn Fn() -> String) {
         if let Some(weight) = weight.filter(|weight| !(weight.is_normal() && *weight > 0.0)) {
             match self.drop_bad {
-                true => self.bad.dropped += 1,
+                true => self.bad.leave_out(|| format!("{}: a weight of {weight}", at())),
                 false => self.bad.weight(weight, at),
             }
             return;
         }
+        self.kept = true;
         match (&mut self.listed, weight) {
             (Listed::Plain(edges), None) => edges.push(i, j),
             (Listed::Weighted(edges), Some(weight)) => edges.push(i, j, weight),
@@ -315,27 +322,26 @@ impl Rows<'_> {
         match (index.find(source), index.find(target)) {
             (Some(i), Some(j)) => {
                 let graph = |node: u32| graph_of.and_then(|graph_of| graph_of.get(node as usize));
-                if graph(i) != graph(j) && self.drop_bad {
-                    self.bad.dropped += 1;
+                if graph(i) == graph(j) {
+                    return Some((i, j));
+                }
+                let what = || {
+                    format!("{}: expected an edge inside one graph, found {source} and {target} of two graphs", at())
+                };
+                if self.drop_bad {
+                    self.bad.leave_out(what);
                     return None;
                 }
-                if graph(i) != graph(j) {
-                    self.faults.add(|| {
-                        format!(
-                            "{}: expected an edge inside one graph, found {source} and {target} of two graphs",
-                            at()
-                        )
-                    });
-                }
+                self.faults.add(what);
                 Some((i, j))
-            }
-            _ if self.drop_bad => {
-                self.bad.dropped += 1;
-                None
             }
             (found, _) => {
                 let unknown = if found.is_none() { source } else { target };
-                self.faults.add(|| format!("{}: edge {}", at(), index.unknown(unknown)));
+                let what = || format!("{}: edge {}", at(), index.unknown(unknown));
+                match self.drop_bad {
+                    true => self.bad.leave_out(what),
+                    false => self.faults.add(what),
+                }
                 None
             }
         }
