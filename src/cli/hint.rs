@@ -22,6 +22,8 @@ const TYPED: &[(&str, &str)] = &[
     ("set drop_bad_rows =", "--drop-bad-rows"),
     ("set column.source =", "--column source={}"),
     ("set column.target =", "--column target={}"),
+    ("set column.weight =", "--column weight={}"),
+    ("set column.id =", "--column id={}"),
     ("set smiles_column =", "--smiles-column {}"),
     ("set label_column =", "--label-column {}"),
     ("fetch dataset", "harmonia data fetch {}"),

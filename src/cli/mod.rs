@@ -22,6 +22,7 @@ mod progress;
 mod reading;
 mod remove_retrain;
 mod report;
+mod roles;
 mod runs;
 mod settings;
 mod shapes;

@@ -1,7 +1,7 @@
 //! Data that a trained model has not seen: a directory of tables, read by the columns of the model, a store, or a known dataset.
 
 use super::reading::RunArgument;
-use super::{voice, watch};
+use super::{roles, voice, watch};
 use crate::runs::{ModelMetadata, TrainedRun, load_dataset};
 use clap::Args;
 use harmonia_data::table::{self, Loaded, Options, Scoring};
@@ -19,6 +19,12 @@ pub struct TableFlags {
     /// New tables: only edges with this value in this column, as in kind=follows
     #[arg(long, value_name = "NAME=VALUE")]
     relation: Option<String>,
+    /// New tables: a file by its role, as in edges=links.csv; may be repeated
+    #[arg(long, value_name = "ROLE=FILE")]
+    table: Vec<String>,
+    /// New tables: a column by its role, as in source=from; may be repeated
+    #[arg(long, value_name = "ROLE=NAME")]
+    column: Vec<String>,
     /// New tables: a column to pass over; may be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
@@ -30,9 +36,11 @@ impl TableFlags {
     /// # Errors
     /// One is given.
     pub fn refuse(&self) -> Result<()> {
-        match self.drop_bad_rows || self.relation.is_some() || !self.ignore.is_empty() {
+        let lists = [&self.table, &self.column, &self.ignore];
+        match self.drop_bad_rows || self.relation.is_some() || lists.iter().any(|words| !words.is_empty()) {
             true => Err(Error::Config(
-                "--drop-bad-rows, --relation and --ignore are for new tables: name their directory".into(),
+                "--drop-bad-rows, --relation, --table, --column and --ignore are for new tables: name their directory"
+                    .into(),
             )),
             false => Ok(()),
         }
@@ -106,6 +114,8 @@ fn of_tables(directory: &Path, metadata: &ModelMetadata, flags: &TableFlags) -> 
     };
     options.columns.regression = metadata.model.objective.is_regression();
     options.columns.ignore.clone_from(&flags.ignore);
+    roles::files(&mut options, &flags.table)?;
+    roles::columns(&mut options.columns, &flags.column)?;
     options.drop_bad_rows = flags.drop_bad_rows;
     options.relation = flags.relation.as_deref().map(relation).transpose()?;
     let name = directory.file_name().map_or("data".into(), |name| name.to_string_lossy().into_owned());

@@ -12,8 +12,12 @@ use harmonia_graph::error::{Error, Result};
 use harmonia_graph::watch::Watch;
 use rayon::prelude::*;
 
-/// Elements of H computed at once: four arrays of f32 of this many.
-const ELEMENTS: usize = 1 << 24;
+/// Elements of H computed at once: four arrays of f32 of this many, at most ...
+const MOST_ELEMENTS: usize = 1 << 24;
+/// ... and of a small graph no more than this many: memory that is used again costs less than memory that is asked for.
+const FEW_ELEMENTS: usize = 1 << 20;
+/// Columns that a hop carries at once at least, where there is room: a row of them is a few cache lines.
+const COLUMNS: usize = 64;
 
 /// One of many explained predictions.
 #[derive(Clone, Debug)]
@@ -67,7 +71,8 @@ pub fn explain_nodes(
     };
     let mut begun: Vec<Begun> = nodes.iter().map(begin).collect::<Result<_>>()?;
     let constants: Vec<f64> = centre.iter().enumerate().map(|(k, centre)| centre * factors.total_theta(k)).collect();
-    states(ELEMENTS, model, factors, dataset, watch, |part| {
+    let elements = dataset.graph.nodes().saturating_mul(COLUMNS).clamp(FEW_ELEMENTS, MOST_ELEMENTS);
+    states(elements, model, factors, dataset, watch, |part| {
         begun.par_iter_mut().for_each(|begun| begun.add(factors, part, &constants));
     })?;
     let moved: Vec<f64> = (0..outputs)

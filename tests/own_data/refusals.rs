@@ -3,6 +3,7 @@
 
 use crate::program::Scratch;
 use crate::{AS_IS, customers, predictions, tables, trained};
+use serde_json::Value;
 
 #[test]
 fn an_unseen_category_counts_as_missing_and_shifts_nothing() {
@@ -98,4 +99,78 @@ fn bad_rows_of_new_tables_are_left_out_where_that_is_asked_for() {
     scratch.harmonia_ok(&[&predict("bad", "bad.csv")[..], &["--drop-bad-rows"]].concat());
     assert_eq!(predictions(&scratch, "bad.csv"), predictions(&scratch, "clean.csv"));
     scratch.refused("harmonia", &["predict", "run", "--out", "p.csv", "--drop-bad-rows"], &["are for new tables"]);
+}
+
+#[test]
+fn a_relation_that_no_edge_is_of_is_refused() {
+    let scratch = Scratch::new();
+    trained(&scratch);
+    let (nodes, edges) = customers(false, str::to_string, &AS_IS);
+    let kinds = ["calls", "follows"].iter().cycle();
+    let head = std::iter::once("kind").chain(kinds.copied());
+    let edges: String = edges.lines().zip(head).map(|(line, kind)| format!("{line},{kind}\n")).collect();
+    tables(&scratch, "new", &(nodes, edges));
+    let predict = |relation: &'static str| ["predict", "run", "new", "--out", "p.csv", "--relation", relation];
+    scratch.harmonia_ok(&predict("kind=follows"));
+    std::fs::remove_file(scratch.path("p.csv")).unwrap();
+    // Silently, all nodes would have been alone.
+    let said = ["edges.csv", "`kind`", "`phone`", "none in 120", "`calls`, `follows`"];
+    scratch.refused("harmonia", &predict("kind=phone"), &said);
+    scratch.refused("harmonia", &predict("kind=call"), &["did you mean `calls`?"]);
+    assert!(!scratch.path("p.csv").exists());
+}
+
+#[test]
+fn new_tables_may_call_their_files_and_columns_otherwise() {
+    let scratch = Scratch::new();
+    trained(&scratch);
+    let (nodes, edges) = customers(false, str::to_string, &AS_IS);
+    tables(&scratch, "usual", &(nodes.clone(), edges.clone()));
+    let renamed = edges.replacen("source,target,weight", "caller,called,calls", 1);
+    tables(&scratch, "other", &(nodes.replacen("id", "customer", 1), renamed));
+    std::fs::rename(scratch.path("other/edges.csv"), scratch.path("other/calls.csv")).unwrap();
+    scratch.harmonia_ok(&["predict", "run", "usual", "--out", "usual.csv"]);
+    // What is missing is said with the flag that says it.
+    let mut predict = vec!["predict", "run", "other", "--out", "other.csv", "--table", "edges=other/calls.csv"];
+    for (message, column) in [
+        ("--column source=NAME", "source=caller"),
+        ("--column target=NAME", "target=called"),
+        ("--column weight=calls", "weight=calls"),
+        ("--column id=NAME", "id=customer"),
+    ] {
+        scratch.refused("harmonia", &predict, &[message]);
+        // What is wrong with every row is no exception.
+        scratch.refused("harmonia", &[&predict[..], &["--drop-bad-rows"]].concat(), &[message]);
+        assert!(!scratch.path("other.csv").exists());
+        predict.extend(["--column", column]);
+    }
+    scratch.harmonia_ok(&predict);
+    assert_eq!(predictions(&scratch, "other.csv"), predictions(&scratch, "usual.csv"));
+    let columns = ["--column", "source=caller", "--column", "target=called", "--column", "weight=calls"];
+    let files = ["--table", "edges=other/calls.csv", "--column", "id=customer"];
+    let explain = ["explain", "run", "--node", "C7", "--json", "--data"];
+    let other: Value =
+        serde_json::from_str(&scratch.harmonia_ok(&[&explain[..], &["other"], &columns, &files].concat())).unwrap();
+    let usual: Value = serde_json::from_str(&scratch.harmonia_ok(&[&explain[..], &["usual"]].concat())).unwrap();
+    assert_eq!(other["contributions"], usual["contributions"]);
+    scratch.refused("harmonia", &["predict", "run", "--out", "p.csv", "--column", "id=x"], &["are for new tables"]);
+    scratch.refused(
+        "harmonia",
+        &[&predict[..], &["--column", "ids=x"]].concat(),
+        &["ROLE one of", "did you mean `id`"],
+    );
+}
+
+#[test]
+fn a_column_of_many_words_says_what_can_be_done_about_it() {
+    let scratch = Scratch::new();
+    let (nodes, edges) = customers(true, str::to_string, &AS_IS);
+    tables(&scratch, "raw", &(nodes.replacen("id", "customer", 1), edges));
+    let convert = ["data", "convert", "raw", "--format", "table", "--out", "store"];
+    scratch.refused(
+        "harmonia",
+        &convert,
+        &["column `customer`", "64 distinct values", "--ignore NAME or --column id=NAME"],
+    );
+    scratch.harmonia_ok(&[&convert[..], &["--column", "id=customer"]].concat());
 }

@@ -2,13 +2,13 @@
 
 use super::ReorderFlag;
 use crate::cli::threads::with_threads;
-use crate::cli::{new_data, say, voice, watch};
+use crate::cli::{new_data, roles, say, voice, watch};
 use clap::{Args, ValueEnum};
 use harmonia_data::conversion::Common;
 use harmonia_data::formats::{self, ConversionOptions, Format};
 use harmonia_data::{obtain, ogb, smiles, table, tudataset};
 use harmonia_graph::dataset::{ColumnKind, TableColumn};
-use harmonia_graph::error::{Error, Result, suggestion};
+use harmonia_graph::error::{Error, Result};
 use harmonia_graph::store::Store;
 use harmonia_graph::units::{bytes, thousands};
 use std::path::{Path, PathBuf};
@@ -183,27 +183,8 @@ fn tables(arguments: &Arguments) -> Result<table::Options> {
         options.split_by = Some(table::SplitBy { column, valid_from, test_from });
     }
     options.relation = arguments.relation.as_deref().map(new_data::relation).transpose()?;
-    let table::Options { edges, nodes, features, labels, splits, graphs, columns, .. } = &mut options;
-    let files = [
-        ("edges", edges),
-        ("nodes", nodes),
-        ("features", features),
-        ("labels", labels),
-        ("splits", splits),
-        ("graphs", graphs),
-    ];
-    assign("--table", "FILE", &arguments.table, files)?;
-    let table::Columns { source, target, weight, id, label, split, graph, .. } = columns;
-    let names = [
-        ("source", source),
-        ("target", target),
-        ("weight", weight),
-        ("id", id),
-        ("label", label),
-        ("split", split),
-        ("graph", graph),
-    ];
-    assign("--column", "NAME", &arguments.column, names)?;
+    roles::files(&mut options, &arguments.table)?;
+    roles::columns(&mut options.columns, &arguments.column)?;
     Ok(options)
 }
 
@@ -217,31 +198,6 @@ fn kinds(arguments: &Arguments) -> Result<Vec<TableColumn>> {
         Ok(TableColumn { kind, ..TableColumn::number(name) })
     });
     dates.chain(said).collect()
-}
-
-/// Puts the values of `role=value` words in their places.
-fn assign<T: for<'a> From<&'a str>, const ROLES: usize>(
-    flag: &str,
-    value_name: &str,
-    words: &[String],
-    mut places: [(&str, &mut Option<T>); ROLES],
-) -> Result<()> {
-    for word in words {
-        let (role, value) = word.split_once('=').unwrap_or((word, ""));
-        match places.iter_mut().find(|(known, _)| *known == role) {
-            Some((_, place)) if !value.is_empty() => **place = Some(value.into()),
-            place => {
-                let is_known = place.is_some();
-                let roles: Vec<&str> = places.iter().map(|(role, _)| *role).collect();
-                // The role may be right and the value missing: then there is nothing to suggest.
-                let close = if is_known { String::new() } else { suggestion(role, roles.iter().copied()) };
-                let roles = roles.join(", ");
-                let message = format!("{flag} {word}: expected ROLE={value_name}, ROLE one of {roles}{close}");
-                return Err(Error::Config(message));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn undirected_by_default(format: Format, input: &Path) -> bool {

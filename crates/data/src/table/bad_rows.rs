@@ -1,6 +1,8 @@
 //! Rows of edges that are wrong: named, or left out and counted.
 
 use super::faults::Faults;
+use harmonia_graph::error::{Error, Result};
+use std::path::Path;
 
 /// Rows without a positive weight, and others that were left out.
 #[derive(Default)]
@@ -9,7 +11,9 @@ pub(super) struct BadRows {
     weights: Vec<String>,
     first: f32,
     without_weight: usize,
+    /// Rows that are left out, and what is wrong with the first.
     pub(super) dropped: usize,
+    first_dropped: String,
 }
 
 impl BadRows {
@@ -24,6 +28,28 @@ impl BadRows {
             self.weights.push(at());
         }
         self.without_weight += 1;
+    }
+
+    /// Leaves a row out.
+    pub(super) fn leave_out(&mut self, what: impl FnOnce() -> String) {
+        if self.dropped == 0 {
+            self.first_dropped = what();
+        }
+        self.dropped += 1;
+    }
+
+    /// Where no row is left, they are no exceptions: ids of another column, or another file.
+    ///
+    /// # Errors
+    /// Any was left out.
+    pub(super) fn refuse_all(&self, path: &Path) -> Result<()> {
+        match self.dropped {
+            0 => Ok(()),
+            rows => {
+                let message = format!("every row is wrong ({rows}), so that no edge is left; {}", self.first_dropped);
+                Err(Error::file(path, message))
+            }
+        }
     }
 
     /// Those that are not left out are a fault.

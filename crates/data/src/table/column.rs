@@ -263,8 +263,8 @@ pub(super) fn not_a_measure(at: &str, value: &str) -> String {
         "; save it with decimal points, not commas".to_string()
     } else {
         format!(
-            ", and the column has more than {MOST_CATEGORIES} distinct values, too many for a category. Drop it or give \
-             numbers"
+            ", and the column has more than {MOST_CATEGORIES} distinct values, too many for a category: give \
+             numbers, leave it out (set ignore = NAME), or say that it names the nodes (set column.id = NAME)"
         )
     };
     format!("{at}: expected a number, found `{}`{hint}", shortened(value))

@@ -87,9 +87,12 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
         faults: Faults::new(path).advising(ADVICE),
         listed: Listed::default(),
         bad: BadRows::default(),
+        kept: false,
         drop_bad: options.drop_bad_rows,
         relation: options.relation.as_ref().map(|(_, value)| value.as_str()),
+        picked: false,
         others: 0,
+        other_values: Vec::new(),
     };
     match Kind::of(path)? {
         Kind::Text | Kind::Parquet => {
@@ -112,7 +115,11 @@ pub(super) fn load(path: &Path, options: &Options, index: &Index, graph_of: Opti
         }
         Kind::Npz => archive(path, &mut rows)?,
     }
+    rows.check_relation(path, options)?;
     rows.bad.refuse_weights(&mut rows.faults);
+    if !rows.kept {
+        rows.bad.refuse_all(path)?;
+    }
     let notes = rows.notes(options);
     rows.faults.finish()?;
     let (pairs, weights) = match rows.listed {
@@ -137,18 +144,27 @@ impl Default for Listed {
     }
 }
 
+/// Values of other relations that are named.
+const SHOWN_RELATIONS: usize = 8;
+
 struct Rows<'a> {
     index: &'a Index,
     graph_of: Option<&'a [u32]>,
     faults: Faults,
     listed: Listed,
     bad: BadRows,
+    /// Whether any row is an edge.
+    kept: bool,
     /// Whether bad rows are left out.
     drop_bad: bool,
     /// The relation that is picked.
     relation: Option<&'a str>,
+    /// Whether any row was of it.
+    picked: bool,
     /// Rows of other relations.
     others: usize,
+    /// What is in the column of relations instead: the first few values.
+    other_values: Vec<String>,
 }
 
 impl Rows<'_> {
@@ -166,13 +182,36 @@ impl Rows<'_> {
         notes
     }
 
+    /// Refuses a relation that no row is of: nodes without any edge are not what was asked for.
+    fn check_relation(&self, path: &Path, options: &Options) -> Result<()> {
+        let Some((column, value)) = options.relation.as_ref().filter(|_| !self.picked && self.others > 0) else {
+            return Ok(());
+        };
+        let close = suggestion(value, self.other_values.iter().map(String::as_str));
+        let found: Vec<String> = self.other_values.iter().map(|value| format!("`{}`", shortened(value))).collect();
+        let message = format!(
+            "column `{}`: expected rows with `{}`, found none in {}, but {}{close}",
+            shortened(column),
+            shortened(value),
+            self.others,
+            found.join(", ")
+        );
+        Err(Error::file(path, message))
+    }
+
     /// Whether a row is of the relation that is picked.
     fn is_picked(&mut self, relation: Option<&str>) -> bool {
         let picked = match (self.relation, relation) {
             (Some(wanted), Some(found)) => wanted == found,
             _ => true,
         };
-        self.others += usize::from(!picked);
+        if let (false, Some(found)) = (picked, relation) {
+            self.others += 1;
+            if self.other_values.len() < SHOWN_RELATIONS && self.other_values.iter().all(|known| known != found) {
+                self.other_values.push(found.to_string());
+            }
+        }
+        self.picked |= picked;
         picked
     }
 
@@ -259,11 +298,12 @@ impl Rows<'_> {
     fn keep(&mut self, i: u32, j: u32, weight: Option<f32>, at: &dyn Fn() -> String) {
         if let Some(weight) = weight.filter(|weight| !(weight.is_normal() && *weight > 0.0)) {
             match self.drop_bad {
-                true => self.bad.dropped += 1,
+                true => self.bad.leave_out(|| format!("{}: a weight of {weight}", at())),
                 false => self.bad.weight(weight, at),
             }
             return;
         }
+        self.kept = true;
         match (&mut self.listed, weight) {
             (Listed::Plain(edges), None) => edges.push(i, j),
             (Listed::Weighted(edges), Some(weight)) => edges.push(i, j, weight),
@@ -282,27 +322,26 @@ impl Rows<'_> {
         match (index.find(source), index.find(target)) {
             (Some(i), Some(j)) => {
                 let graph = |node: u32| graph_of.and_then(|graph_of| graph_of.get(node as usize));
-                if graph(i) != graph(j) && self.drop_bad {
-                    self.bad.dropped += 1;
+                if graph(i) == graph(j) {
+                    return Some((i, j));
+                }
+                let what = || {
+                    format!("{}: expected an edge inside one graph, found {source} and {target} of two graphs", at())
+                };
+                if self.drop_bad {
+                    self.bad.leave_out(what);
                     return None;
                 }
-                if graph(i) != graph(j) {
-                    self.faults.add(|| {
-                        format!(
-                            "{}: expected an edge inside one graph, found {source} and {target} of two graphs",
-                            at()
-                        )
-                    });
-                }
+                self.faults.add(what);
                 Some((i, j))
-            }
-            _ if self.drop_bad => {
-                self.bad.dropped += 1;
-                None
             }
             (found, _) => {
                 let unknown = if found.is_none() { source } else { target };
-                self.faults.add(|| format!("{}: edge {}", at(), index.unknown(unknown)));
+                let what = || format!("{}: edge {}", at(), index.unknown(unknown));
+                match self.drop_bad {
+                    true => self.bad.leave_out(what),
+                    false => self.faults.add(what),
+                }
                 None
             }
         }
@@ -363,10 +402,14 @@ fn names(sheet: &Sheet, path: &Path, options: &Options, index: &Index) -> Result
     columns.check(path, &names, &[("source", Columns::is_source), ("target", Columns::is_target)])?;
     if let Some(extra) = names.iter().find(|name| !known(name) && !columns.is_ignored(name)) {
         let name = shortened(extra);
+        let weight = match names.iter().any(|name| columns.is_weight(name)) {
+            true => String::new(),
+            false => format!(", say that it is the weight (set column.weight = {name})"),
+        };
         let message = format!(
             "column `{name}`: expected source, target and perhaps weight{}; one relation between nodes is supported, without \
-             features of edges: pick one (set relation = {name}=VALUE), or take all edges alike and leave the column out \
-             (set ignore = {name})",
+             features of edges: pick one (set relation = {name}=VALUE){weight}, or take all edges alike and leave the \
+             column out (set ignore = {name})",
             suggestion(extra, ["source", "target", "weight"])
         );
         return Err(Error::file(path, message));

@@ -105,7 +105,11 @@ impl Index {
         let close = match &self.ids {
             Ids::Rows => {
                 let one_based = key == Key::Integer(count as i64);
-                let hint = if one_based { "; ids start at 0" } else { "" };
+                let hint = match key {
+                    _ if one_based => "; ids start at 0",
+                    Key::Text(_) => "; where a column has their ids, name it (set column.id = NAME)",
+                    Key::Integer(_) => "",
+                };
                 let last = count.saturating_sub(1);
                 return format!(
                     "expected a {what} id from 0 to {last} ({origin} has {count} rows), found `{key}`{hint}"
