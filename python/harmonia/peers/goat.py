@@ -59,7 +59,8 @@ def shares(model: Any, x: Any, matrix: Any, target: int) -> Shares:
         gradient = matrix.T @ gradient @ layer.lin.weight
     inputs = x * gradient / (2 * depth + 1)
     inputs[:, target] += x[:, target] * model.direct.weight[0]
-    return Shares(*(torch.stack(parts[::-1]) for parts in (edges, of_patterns)), inputs, torch.stack(biases[::-1]))
+    by_layer = [torch.stack(parts[::-1]) for parts in (edges, of_patterns, biases)]
+    return Shares(by_layer[0], by_layer[1], inputs, by_layer[2])
 
 
 def of_edges(found: Shares, matrix: Any) -> Any:
