@@ -3,14 +3,14 @@
 use super::common::assert_close;
 use super::common::edges::assert_what_ifs;
 use super::oracle::Oracle;
-use super::{F32_TOLERANCE, KINDS, config, dataset, machine, problems, trained};
+use super::{F32_TOLERANCE, KINDS, config, dataset, machine, prepared, problems, trained};
 use harmonia::architecture::Kind;
 use harmonia::config::{Config, Monb};
 use harmonia::dataset::{Dataset, Features, Labels, Level};
 use harmonia::device::Machine;
 use harmonia::explain::{By, Case, Edit, Factors, Importance, Score, Shape, Target, explain_nodes};
 use harmonia::graph::{Direction, Graph, Split};
-use harmonia::model::FittedModel;
+use harmonia::model::{FittedModel, initial_parameters};
 use harmonia::train::{Prepared, RunName, Trainer, structured};
 use harmonia::{Stop, fit};
 
@@ -105,8 +105,16 @@ fn training_learns_and_a_restored_trainer_goes_on_to_the_same_bits() {
 }
 
 #[test]
-fn a_filter_learns_at_the_rate_of_hop_weights() {
+fn a_filter_starts_where_it_is_told_to_and_learns_at_the_rate_of_hop_weights() {
     let data = dataset(2, Level::Node, 3, Direction::Undirected);
+    let start = |growth: f64| {
+        let mut config = config(Kind::GNamrff);
+        config.init.hop_growth = growth;
+        let layout = prepared(Kind::GNamrff, &data).0.layout;
+        initial_parameters::<f64>(&layout, config.init, 3)[layout.filter].to_vec()
+    };
+    // (1 - y)^3 and (1 - y / 2)^3 by powers of y.
+    assert_eq!([0.0, 1.0, 0.5].map(start), [[1.0, 0.0, 0.0, 0.0], [1.0, -3.0, 3.0, -1.0], [1.0, -1.5, 0.75, -0.125]]);
     let moved = |rate: f64| {
         let mut config = config(Kind::GNamrff);
         config.train.hop_rate = rate;
