@@ -45,7 +45,7 @@ pub const MODELS: &[(&str, &str)] = presets!("models": "nbm", "nam", "gp-nam", "
 
 /// (kind of model and dataset, TOML text) where a kind was published with other settings for a dataset, or validation asks for them.
 pub const MODELS_ON: &[(&str, &str)] = presets!("models":
-    "gnan-synthetic", "gnan-mutag", "gp-nam-mutag", "nam-mutag", "g-namrff-cora", "g-namrff-citeseer", "nbm-cora",
+    "gnan-synthetic", "gnan-mutag", "gp-nam-mutag", "nam-mutag", "g-namrff-cora",
 );
 
 /// Which settings a preset stands for.
