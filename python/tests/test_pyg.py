@@ -142,6 +142,8 @@ def test_networks_and_explainers_are_rows_of_studies(study, tmp_path):
         # Neither a mask nor the size of a change has a sign.
         assert cell("nodes", "GCN + GNNExplainer", "signed NRMSE") is None and cell("nodes", "GCN", "signed NRMSE") > 0
         assert cell("nodes", "GCN + UCExplainer", "signed NRMSE") is None and abs(cell("nodes", "GCN + UCExplainer", "Spearman")) <= 1
+        assert cell("nodes", "GCN + GOAt", "SignAgree@4") is None and abs(cell("edges", "GCN + GOAt", "Spearman")) <= 1
+        assert 0 <= cell("features", "GCN + GOAt", "NDCG@4") <= 1 and 0 <= cell("nodes", "GCN + GOAt", "Precision@4") <= 1
         assert 0 <= cell("features", "GCN + UCExplainer", "NDCG@4") <= 1 and cell("edges", "GCN + UCExplainer", "Spearman") is None
     else:
         dataset = "synthetic" if study == "node-accuracy" else "mutag"

@@ -114,7 +114,7 @@ pub struct Model {
 pub struct Initialisation {
     /// Factor on the readout's usual start; 0 starts from the intercept alone.
     pub readout_scale: f64,
-    /// Hop logits start at 1 + hop_growth * t.
+    /// Hop logits start at 1 + hop_growth * t, a filter at (I - hop_growth L)^R.
     pub hop_growth: f64,
     /// psi(1) - psi(0) of each expert's bases, root mean square; 0 leaves experts uncalibrated.
     pub response_slope: f64,

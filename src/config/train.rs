@@ -96,7 +96,7 @@ pub struct Train {
     pub weight_decay: f64,
     /// Factor on the noise that routing is learned with; 0: features are routed without.
     pub router_noise: f64,
-    /// Factor on the learning rate of hop weights.
+    /// Factor on the learning rate of hop weights, and of a filter's.
     pub hop_rate: f64,
     /// Factor on the learning rate of the readout's weights; 0: one over the mean number of nodes that it sums over, so
     /// that a step moves the logits of graphs of any size alike.

@@ -7,7 +7,7 @@
 //! | embeddings e | standard normal |
 //! | router | uniform in +-1/sqrt(q) |
 //! | hop logits alpha | 1 + `hop_growth` * t (`free` hop weights: the same, divided to sum to one) |
-//! | filter | 1, 0, 0, ...; Fourier features: coefficients 0 |
+//! | filter | (I - `hop_growth` L)^R by powers of L: 1, 0, 0, ... where it is 0; Fourier features: coefficients 0 |
 //! | network of the distance | as experts, not calibrated |
 //! | batch norm | scales 1, biases 0 |
 //! | first layers of NAM's other units | w normal around 4, c around 0, with deviation 1/2 |
@@ -50,7 +50,7 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
                 "hop_logits" => hop_logit(at / a.features, initialisation.hop_growth, a.hops, a.hop_weights),
                 "readout.weight" => initialisation.readout_scale * uniform(fan_in(a.features), at),
                 "readout.bias" => 0.0,
-                "filter" => f64::from(at == 0),
+                "filter" => filter_start(at, initialisation.hop_growth, a.family.reach),
                 "pairs.scores" => uniform(fan_in(a.hops - 1), at),
                 name if name.starts_with("distance") || name.starts_with("pairs") => {
                     uniform(fan_in(distance_inputs(layout, tensor)), at)
@@ -69,6 +69,11 @@ pub fn initial_parameters<T: Real>(layout: &Layout, initialisation: Initialisati
         level_pairs(&mut parameters, layout);
     }
     parameters
+}
+
+/// What the power L^r counts in (I - growth L)^R. A half of it makes steps of a lazy walk, so that neighbours are heard from the start.
+fn filter_start(r: usize, growth: f64, reach: usize) -> f64 {
+    (0..r).map(|at| -growth * (reach - at) as f64 / (at + 1) as f64).product()
 }
 
 /// Gives a pair that no walk joins a score of 0. Nearly all pairs are such: by any other score every node would hear their sum.

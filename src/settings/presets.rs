@@ -44,7 +44,9 @@ pub const FAST: &[(&str, &str)] = presets!("fast": "igb-small", "ogbn-products")
 pub const MODELS: &[(&str, &str)] = presets!("models": "nbm", "nam", "gp-nam", "gnan", "g-namrff", "dnn-rrwp");
 
 /// (kind of model and dataset, TOML text) where a kind was published with other settings for a dataset, or validation asks for them.
-pub const MODELS_ON: &[(&str, &str)] = presets!("models": "gnan-synthetic", "gnan-mutag", "gp-nam-mutag", "nam-mutag");
+pub const MODELS_ON: &[(&str, &str)] = presets!("models":
+    "gnan-synthetic", "gnan-mutag", "gp-nam-mutag", "nam-mutag", "g-namrff-cora",
+);
 
 /// Which settings a preset stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from ._asked import Store, answer
+from .goat import goat
 
 WIDTH = 32
 BATCH = 16
@@ -54,12 +55,16 @@ class Network(torch.nn.Module):
         return self.readout(self.embed(x, edges)) + self.direct(x)
 
 
-def dense(x: Any, edges: Any, model: Any) -> Any:
-    """The same for many instances of one graph at once: products with the small normalised matrix."""
-    nodes = x.shape[1]
+def normalised(edges: Any, nodes: int) -> Any:
+    """What convolutions multiply by: a row for every node that reads."""
     index, weight = gcn_norm(edges, None, nodes)
     # Messages go from the first row of the index to the second.
-    matrix = torch.zeros(nodes, nodes).index_put((index[1], index[0]), weight, accumulate=True)
+    return torch.zeros(nodes, nodes).index_put((index[1], index[0]), weight, accumulate=True)
+
+
+def dense(x: Any, edges: Any, model: Any) -> Any:
+    """The same for many instances of one graph at once: products with the small normalised matrix."""
+    matrix = normalised(edges, x.shape[1])
     state = x
     for layer in model.layers:
         state = (matrix @ layer.lin(state) + layer.bias).relu()
@@ -244,6 +249,7 @@ def rows(store: Store, task: Any) -> dict[str, Any]:
     found = [
         {"model": "GCN", "answer": itself(model, x, edges, ask)},
         {"model": "GCN + GNNExplainer", "answer": gnn_explainer(model, x, edges, ask)},
+        {"model": "GCN + GOAt", "answer": goat(model, x, normalised(edges, nodes), ask)},
         {"model": "GCN + PGExplainer", "answer": pg_explainer(model, x, edges, ask)},
         {"model": "GCN + UCExplainer", "answer": counterfactual(model, x, edges, ask)},
     ]

@@ -186,7 +186,7 @@ pub(super) fn rates(layout: &Layout, config: &Config, dataset: &Dataset) -> Vec<
     let groups = [
         rest(0..layout.hop_logits.start),
         (layout.hop_logits.clone(), config.train.hop_rate),
-        rest(layout.filter.clone()),
+        (layout.filter.clone(), config.train.hop_rate),
         (layout.readout_weight.clone(), readout),
         rest(layout.readout_bias.clone()),
     ];
