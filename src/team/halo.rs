@@ -70,10 +70,11 @@ impl Halo {
         (width, used): (usize, usize),
         work: &mut dyn FnMut(),
     ) -> Result<Vec<S>> {
-        let row = |&i: &u32| &state[i as usize * width..][..used];
         let pieces = self.wanted.iter().map(|rows| {
-            let rows: Vec<S> = rows.iter().flat_map(row).copied().collect();
-            bytemuck::cast_slice(&rows).to_vec()
+            let mut piece = Vec::with_capacity(rows.len() * used * size_of::<S>());
+            let row = |&i: &u32| &state[i as usize * width..][..used];
+            rows.iter().for_each(|i| piece.extend_from_slice(bytemuck::cast_slice(row(i))));
+            piece
         });
         let came = self.team.exchange_beside(pieces.collect(), work)?;
         // In the order of ranks, which is that of nodes.

@@ -138,10 +138,10 @@ impl Team for Mpi {
             let of = |length: usize| length.saturating_sub(first).min(most);
             let send: Vec<i32> = pieces.iter().map(|piece| of(piece.len()) as i32).collect();
             let receive: Vec<i32> = theirs.iter().map(|&length| of(length) as i32).collect();
-            let bytes: Vec<u8> = (pieces.iter())
-                .flat_map(|piece| &piece[first.min(piece.len())..][..of(piece.len())])
-                .copied()
-                .collect();
+            let mut bytes = Vec::with_capacity(send.iter().map(|&count| count as usize).sum());
+            pieces
+                .iter()
+                .for_each(|piece| bytes.extend_from_slice(&piece[first.min(piece.len())..][..of(piece.len())]));
             let mut came = vec![0u8; receive.iter().map(|&count| count as usize).sum()];
             let (from, to) = (starts(&send), starts(&receive));
             {
