@@ -62,8 +62,7 @@ mod tests {
             ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
         ];
         assert_eq!(with(&open_mpi), Some(Launched { by: "mpirun (Open MPI)", size: 4, rank: 3, here: 2, place: 1 }));
-        let slurm =
-            [("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_PROCID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2(x3)")];
+        let slurm = [("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_PROCID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2(x3)")];
         assert_eq!(with(&slurm), Some(Launched { by: "srun", size: 6, rank: 0, here: 2, place: 0 }));
     }
 
