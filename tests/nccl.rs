@@ -6,7 +6,7 @@
 mod common;
 mod program;
 
-use common::emulator::Emulator;
+use common::emulator::{Emulator, Form};
 use harmonia::config::States;
 use harmonia::device::cuda::Cuda;
 use harmonia::device::launcher::Launcher;
@@ -30,6 +30,7 @@ const PATIENCE: &str = "1";
 /// Emulated devices, and a library in place of NCCL.
 struct StandIn {
     emulator: Emulator,
+    form: Form,
     devices: PathBuf,
     nccl: PathBuf,
 }
@@ -47,13 +48,13 @@ impl StandIn {
         let shared = ["-shared", "-fPIC", "-Wl,--no-as-needed"];
         compile("devices.cpp", &shared, &[&define], &several, &[&driver]);
         compile("nccl.cpp", &shared, &[], &nccl.join("libnccl.so.2"), &[&several]);
-        Some(StandIn { emulator, devices, nccl })
+        let form = emulator.kernels()[0];
+        Some(StandIn { emulator, form, devices, nccl })
     }
 
     /// A program that finds so many emulated GPUs, and NCCL.
     fn command(&self, program: &Path, gpus: usize) -> Command {
-        let form = self.emulator.kernels()[0];
-        let mut command = self.emulator.command(program, form);
+        let mut command = self.emulator.command(program, self.form);
         let places = [&self.devices, &self.nccl, self.emulator.libraries()];
         command.env("LD_LIBRARY_PATH", std::env::join_paths(places).unwrap()).env("PTXEMU_DEVICES", gpus.to_string());
         command.env("NCCL_STAND_IN", self.emulator.scratch("ids"));

@@ -10,22 +10,20 @@ use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+#[cfg(feature = "mpi")]
+use std::sync::PoisonError;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A process is of one team or none.
 static TEAM: OnceLock<Arc<dyn Team>> = OnceLock::new();
 /// What keeps it together.
-static WORLD: Mutex<Option<World>> = Mutex::new(None);
+#[cfg(feature = "mpi")]
+static WORLD: std::sync::Mutex<Option<crate::team::mpi::World>> = std::sync::Mutex::new(None);
 /// Others say what the first has not said in this time: a mistake that all have made is told once.
 const FIRST_SAYS: Duration = Duration::from_millis(2500);
 /// And one after the other.
 const NEXT_SAYS: Duration = Duration::from_millis(100);
-
-#[cfg(feature = "mpi")]
-type World = crate::team::mpi::World;
-#[cfg(not(feature = "mpi"))]
-type World = ();
 
 /// Joins the team that this process was started as one of; alone it does nothing. All but the first are quiet from here on.
 ///
@@ -153,7 +151,7 @@ pub fn fail(error: &Error, tell: &dyn Fn(&str)) {
 
 /// The work is done: waits for the others.
 pub fn leave() {
-    let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner).take();
     // MPI is down once nobody has it.
-    std::mem::drop::<Option<World>>(world);
+    #[cfg(feature = "mpi")]
+    drop(WORLD.lock().unwrap_or_else(PoisonError::into_inner).take());
 }

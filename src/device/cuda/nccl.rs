@@ -101,7 +101,7 @@ pub(super) fn is_there() -> Result<()> {
 /// How long a process waits.
 fn patience() -> Result<Duration> {
     let seconds = match std::env::var(PATIENCE_VARIABLE) {
-        Ok(text) => text.parse().map_err(|_| {
+        Ok(text) => text.parse::<u64>().map_err(|_| {
             Error::Config(format!(
                 "{PATIENCE_VARIABLE} is `{text}`: give whole seconds, or leave it out for {PATIENCE}"
             ))
