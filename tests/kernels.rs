@@ -251,14 +251,9 @@ fn kept<V: Driver>(device: &Launcher<V>) {
 fn joined<V: Driver>(device: &Launcher<V>) {
     const LENGTH: usize = 700;
     for ranks in [1, 2, 5] {
-<<<<<<< HEAD
         let value = |at: usize| {
             10f32.powi((7 * at % 13) as i32 - 6) * (1.0 + at as f32) * if at.is_multiple_of(3) { -1.0 } else { 1.0 }
         };
-=======
-        let value =
-            |at: usize| 10f32.powi((7 * at % 13) as i32 - 6) * (1.0 + at as f32) * if at % 3 == 0 { -1.0 } else { 1.0 };
->>>>>>> nccl21
         let parts: Vec<f32> = (0..ranks * LENGTH).map(value).collect();
         let sum = |at: usize| (0..ranks).fold(0f64, |sum, rank| sum + f64::from(parts[rank * LENGTH + at])) as f32;
         let mut found = device.zeros(LENGTH).unwrap();
