@@ -69,7 +69,7 @@ fn config(share: ShareUse) -> Config {
 /// Of every rank what is planned, and what it has sent in a step and in an epoch with its scores.
 fn sent(dataset: &Dataset, config: &Config, ranks: usize) -> Vec<(Sent, u64, u64)> {
     let one = |team: Arc<dyn Team>| {
-        let device = Cpu::new();
+        let device = Cpu::with_states(config.engine.states);
         let mut run = Prepared::new(dataset, config, NAME)?;
         share_out(&mut run, config, &team, &device)?;
         run.tabulate(&Tables::of_team(&team), config.walk, &Watch::silent())?;
@@ -132,7 +132,7 @@ fn logits_of_shared_graphs_are_sent_once_by_all_together() {
 
 /// Planned bytes of each rank and of one process, by all buffers.
 fn planned(dataset: &Dataset, config: &Config, ranks: usize) -> (Vec<usize>, usize, Vec<Vec<(&'static str, usize)>>) {
-    let device = Cpu::new();
+    let device = Cpu::with_states(config.engine.states);
     let team: Arc<dyn Team> = Threads::team(ranks).swap_remove(0);
     let mut run = Prepared::new(dataset, config, NAME).unwrap();
     share_out(&mut run, config, &team, &device).unwrap();
