@@ -36,6 +36,8 @@ struct Member {
     /// Cores it may use, and threads that training would give it.
     cores: usize,
     threads: usize,
+    /// Cores of its host, whoever has them.
+    processors: usize,
     /// What `--device auto` is there.
     device: String,
     /// Bytes of memory that it may have, where anybody says.
@@ -79,6 +81,8 @@ fn members(team: &dyn Team) -> Result<Vec<Member>> {
             0 => cores,
             threads => threads,
         },
+        processors: std::fs::read_to_string("/proc/cpuinfo")
+            .map_or(cores, |text| text.lines().filter(|line| line.starts_with("processor")).count()),
         device: match machine::automatic() {
             Ok(_) => "cuda:0".into(),
             Err(why) => format!("cpu: {why}"),
@@ -198,7 +202,7 @@ fn text(team: &dyn Team, members: &[Member], measured: &[[Measured; 2]]) -> Stri
     for member in members {
         match here.iter_mut().find(|(host, ..)| *host == member.host) {
             Some((_, threads, _)) => *threads += member.threads,
-            None => here.push((&member.host, member.threads, member.cores)),
+            None => here.push((&member.host, member.threads, member.processors)),
         }
     }
     for (host, threads, cores) in here.into_iter().filter(|(_, threads, cores)| threads > cores) {
