@@ -321,8 +321,12 @@ fn scores(criterion: &mut Criterion) {
         [("mutag", 19, 2), ("cora", 500, 7), ("ogbn-arxiv", 29_799, 40), ("ogbn-products", 39_323, 47)]
     {
         let mut rng = Stream::new(3, Purpose::SyntheticGraph, 0).rng();
-        // Classes of unequal size, as they are; four of five units are told apart.
-        let ids: Vec<u32> = (0..units).map(|_| (rng.uniform() * rng.uniform() * classes as f64) as u32).collect();
+        // Classes of unequal size, none empty; four of five units are told apart.
+        let mut class = |unit: usize| match unit < classes {
+            true => unit as u32,
+            false => (rng.uniform() * rng.uniform() * classes as f64) as u32,
+        };
+        let ids: Vec<u32> = (0..units).map(&mut class).collect();
         let outputs = if classes == 2 { 1 } else { classes };
         let mut logit = |at: usize| {
             let own = ids[at / outputs] as usize == if outputs == 1 { 1 } else { at % outputs };
@@ -347,8 +351,8 @@ fn mean_area(ids: &[u32], logits: &[f32], outputs: usize) -> f64 {
     let score = |row: &[f32], class: usize| match outputs {
         1 => f64::from(row[0]),
         _ => {
-            let most = row.iter().copied().fold(f32::MIN, f32::max);
-            f64::from(row[class]) - row.iter().map(|z| f64::from(z - most).exp()).sum::<f64>().ln() - f64::from(most)
+            let most = f64::from(row.iter().copied().fold(f32::MIN, f32::max));
+            f64::from(row[class]) - (most + row.iter().map(|&z| (f64::from(z) - most).exp()).sum::<f64>().ln())
         }
     };
     let area = |class: usize| {
