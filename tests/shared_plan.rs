@@ -22,7 +22,7 @@ const NAME: RunName = RunName { seed: 3, fold: None };
 fn one_graph(nodes: usize, direction: Direction) -> Dataset {
     let edge = |e: usize| {
         let from = e / 3;
-        let to = if e % 17 == 0 { (e * e * 7 + 3) % nodes } else { (from + 1 + e % 5) % nodes };
+        let to = if e.is_multiple_of(17) { (e * e * 7 + 3) % nodes } else { (from + 1 + e % 5) % nodes };
         (from as u32, to as u32)
     };
     let edges: Vec<(u32, u32)> = (0..3 * nodes).map(edge).collect();
@@ -130,8 +130,11 @@ fn logits_of_shared_graphs_are_sent_once_by_all_together() {
     assert_eq!(scores[0], scores[1]);
 }
 
+/// Buffers of a rank, by name.
+type Buffers = Vec<(&'static str, usize)>;
+
 /// Planned bytes of each rank and of one process, by all buffers.
-fn planned(dataset: &Dataset, config: &Config, ranks: usize) -> (Vec<usize>, usize, Vec<Vec<(&'static str, usize)>>) {
+fn planned(dataset: &Dataset, config: &Config, ranks: usize) -> (Vec<usize>, usize, Vec<Buffers>) {
     let device = Cpu::with_states(config.engine.states);
     let team: Arc<dyn Team> = Threads::team(ranks).swap_remove(0);
     let mut run = Prepared::new(dataset, config, NAME).unwrap();
