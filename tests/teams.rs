@@ -177,12 +177,34 @@ fn penalties_mini_batches_and_masks_are_those_of_one_process() {
     config.train.dropout_place = harmonia::config::DropoutPlace::Input;
     check(&dataset, &config, ShareUse::Classes, &[2], "dropout of inputs");
     check(&dataset, &config, ShareUse::Nodes, &[3], "dropout of inputs");
+    config.train.dropout_place = harmonia::config::DropoutPlace::Hidden;
+    check(&dataset, &config, ShareUse::Nodes, &[3], "dropout of hidden units");
     config.train.dropout_place = harmonia::config::DropoutPlace::Feature;
     check(&dataset, &config, ShareUse::Nodes, &[2], "dropout of features");
     // Graphs of a rank follow each other in the batch.
     config.train.dropout_place = harmonia::config::DropoutPlace::Input;
     config.train.smoothness = harmonia::config::Smoothness::from(0.0);
     check(&graphs(Level::Node), &config, ShareUse::Targets, &[3], "dropout of inputs, graphs");
+}
+
+/// States are rounded to 11 bits in every hop, of all ranks alike, but sums that differ in a last bit may round to the next number.
+const HALF_TOLERANCE: f64 = 1e-3;
+
+#[test]
+fn half_precision_states_are_those_of_one_process() {
+    let dataset = graph_of(240, Direction::Undirected, true, 5);
+    let mut config = config(5, 4);
+    config.engine.states = harmonia::config::States::F16;
+    config.engine.propagate = harmonia::config::Propagate::Classes;
+    let alone = trained(&dataset, &config, None).unwrap();
+    config.engine.share = ShareUse::Nodes;
+    for one in each(3, |team| trained(&dataset, &config, Some(&team))).unwrap() {
+        let off = relative(&one.parameters, &alone.parameters);
+        assert!(off <= HALF_TOLERANCE, "parameters are off by {off:.2e}");
+        // Logits are sums in single precision: as far apart as what they are made of, not as halves are.
+        let logits = relative(&one.test, &alone.test);
+        assert!(logits <= HALF_TOLERANCE, "logits are off by {logits:.2e}");
+    }
 }
 
 #[test]

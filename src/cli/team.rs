@@ -22,8 +22,9 @@ static TEAM: OnceLock<Arc<dyn Team>> = OnceLock::new();
 static WORLD: std::sync::Mutex<Option<crate::team::mpi::World>> = std::sync::Mutex::new(None);
 /// Others say what the first has not said in this time: a mistake that all have made is told once.
 const FIRST_SAYS: Duration = Duration::from_millis(2500);
-/// And one after the other.
+/// And one after the other; of very many some say it together.
 const NEXT_SAYS: Duration = Duration::from_millis(100);
+const MOST_WAIT: usize = 50;
 
 /// Joins the team that this process was started as one of; alone it does nothing. All but the first are quiet from here on.
 ///
@@ -139,7 +140,7 @@ pub fn fail(error: &Error, tell: &dyn Fn(&str)) {
         return leave();
     }
     if team.rank() > 0 {
-        std::thread::sleep(FIRST_SAYS + NEXT_SAYS * team.rank() as u32);
+        std::thread::sleep(FIRST_SAYS + NEXT_SAYS * team.rank().min(MOST_WAIT) as u32);
     }
     // Some messages say whose they are.
     match error.to_string().starts_with("rank ") {

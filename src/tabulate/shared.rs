@@ -2,10 +2,10 @@
 //! out its rows. Nobody has more than the rows that are its own, and a block or two.
 
 use super::{Builder, TablePlan};
-use crate::team::{Team, numbers, part};
+use crate::team::{Team, any, numbers, part};
 use bytemuck::cast_slice;
 use harmonia_graph::dataset::Dataset;
-use harmonia_graph::error::Result;
+use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::Walk;
 use harmonia_graph::walk_table::{Block, CellBits, Cells, Contents, WalkTable};
 use harmonia_graph::watch::Watch;
@@ -27,9 +27,12 @@ pub(super) fn table(
     let own = part(units, ranks, rank);
     let mut blocks = Vec::with_capacity(count);
     for first in (0..count).step_by(ranks) {
-        watch.check()?;
+        // All stop, or none.
+        if any(team, watch.stop().asked())? {
+            return Err(Error::Cancelled);
+        }
         watch.progress("tabulating walks", first as u64, count as u64);
-        let made = (first + rank < count).then(|| builder.block(first + rank, watch)).transpose()?;
+        let made = (first + rank < count).then(|| builder.block(first + rank, &Watch::silent())).transpose()?;
         let pieces =
             (0..ranks).map(|to| made.as_ref().map_or_else(Vec::new, |block| packed(block, part(units, ranks, to))));
         let came = team.exchange(pieces.collect())?;

@@ -21,9 +21,10 @@ const VARIABLES: &[(&str, [&str; 4])] = &[
         "mpirun (Open MPI)",
         ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"],
     ),
-    ("mpirun (PMI)", ["PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"]),
-    // Of a step, not of the allocation: a program that a batch script starts by itself is alone.
+    // Of a step, not of the allocation: a program that a batch script starts by itself is alone. Before PMI, which srun may speak too
+    // without a word on who is where.
     ("srun", ["SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"]),
+    ("mpirun (PMI)", ["PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"]),
 ];
 
 /// Who started this process as one of several, if anybody did.

@@ -9,6 +9,7 @@ use crate::config::{Config, Smoothness};
 use crate::device::Device;
 use crate::loss::ScoreKind;
 use crate::tabulate::Tables;
+use crate::team::any;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::stop::Stop;
 use harmonia_graph::watch::Watch;
@@ -127,7 +128,10 @@ fn score<D: Device<Real = f32>>(
     let mut trainer = Trainer::new(device, run, config, None)?;
     let watch = Watch::new(&|_| (), stop.clone());
     while !trainer.finished() {
-        watch.check()?;
+        // Of several processes all stop, or none.
+        if run.share.as_ref().map_or(Ok(stop.asked()), |share| any(&*share.team, stop.asked()))? {
+            return Err(Error::Cancelled);
+        }
         trainer.epoch()?;
         honesty::look(&mut trainer, run, config, tables, &watch)?;
     }

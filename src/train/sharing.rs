@@ -5,7 +5,7 @@ use crate::config::{Config, Engine, Propagate, ShareUse};
 use crate::device::Device;
 use crate::plan::{Plan, SharedPlan};
 use crate::tabulate::Tabulation;
-use crate::team::{Share, Sharing, Team, can_share_classes};
+use crate::team::{Share, Sharing, Team, any, can_share_classes};
 use harmonia_graph::dataset::Dataset;
 use harmonia_graph::error::{Error, Result};
 use harmonia_graph::graph::partition;
@@ -23,7 +23,7 @@ pub fn share_out<D: Device<Real = f32>>(
     team: &Arc<dyn Team>,
     device: &D,
 ) -> Result<()> {
-    let sharing = choose(run, config, team.size(), device)?;
+    let sharing = choose(run, config, &**team, device)?;
     if sharing != Sharing::Rows {
         run.tabulation = Tabulation::Walk { why: None };
         run.table = None;
@@ -40,23 +40,26 @@ pub fn share_out<D: Device<Real = f32>>(
     Ok(())
 }
 
-fn choose<D: Device<Real = f32>>(run: &Prepared, config: &Config, ranks: usize, device: &D) -> Result<Sharing> {
-    let dataset = &run.dataset;
+/// Why a GPU cannot share a graph that has too few classes for it.
+const NO_NODES: &str = "on GPUs one graph is shared by classes alone, a class or more for each process: start fewer, or set run.device = cpu";
+
+fn choose<D: Device<Real = f32>>(run: &Prepared, config: &Config, team: &dyn Team, device: &D) -> Result<Sharing> {
+    let (dataset, ranks) = (&run.dataset, team.size());
     let one_graph = dataset.graphs() == 1;
     let wrong = |share: &str, why: &str| Err(Error::Config(format!("engine.share = {share}, but {why}")));
     match config.engine.share {
         ShareUse::Auto if run.tabulation.plan().is_some() => Ok(Sharing::Rows),
         ShareUse::Auto if !one_graph => Ok(Sharing::Targets),
         ShareUse::Auto => {
-            let fits = || match memory::allowed() {
-                Some(allowed) => run.memory(device, config).device_bytes() <= allowed,
-                None => true,
-            };
-            Ok(if can_share_classes(&run.layout.architecture, ranks) && fits() {
-                Sharing::Classes
-            } else {
-                Sharing::Nodes
-            })
+            // Machines differ, and all have to choose alike. What is too large for a GPU comes to it in panels.
+            let fits = |most| device.copies() || run.memory(device, config).device_bytes() <= most;
+            let here = memory::allowed().is_none_or(fits);
+            let fits = !any(team, !here)?;
+            match can_share_classes(&run.layout.architecture, ranks) && fits {
+                true => Ok(Sharing::Classes),
+                false if device.copies() => wrong("auto", NO_NODES),
+                false => Ok(Sharing::Nodes),
+            }
         }
         ShareUse::Rows if run.tabulation.plan().is_none() => {
             wrong("rows", "steps read no table of walks: set engine.table = force, or engine.share = auto")
@@ -71,6 +74,7 @@ fn choose<D: Device<Real = f32>>(run: &Prepared, config: &Config, ranks: usize, 
             let share = config.engine.share.name();
             wrong(share, &format!("{} is {} graphs: set engine.share = auto", dataset.name, dataset.graphs()))
         }
+        ShareUse::Nodes if device.copies() => wrong("nodes", NO_NODES),
         ShareUse::Classes => Ok(Sharing::Classes),
         ShareUse::Nodes => Ok(Sharing::Nodes),
     }

@@ -260,7 +260,7 @@ mod tests {
         let ends = ends.unwrap();
         assert!(ends.windows(2).all(|pair| pair[0].0 == pair[1].0));
         let (_, text, value) = &ends[0];
-        assert!(text.starts_with("3 ranks on 1 host, by threads\n"), "{text}");
+        assert!(text.starts_with("3 ranks on 1 host, by threads"), "{text}");
         assert_eq!(value["members"].as_array().unwrap().len(), 3);
         assert_eq!(value["gather"][2]["sent_bytes"], 2 * (40 << 10));
         assert!(value["exchange"][1]["seconds"].as_f64().unwrap() > 0.0);

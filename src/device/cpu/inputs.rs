@@ -44,6 +44,8 @@ pub struct CpuInputs<T> {
     pub weights: Option<Vec<f32>>,
     /// Units the loss is a mean over.
     pub units: usize,
+    /// Whether other processes have the rest of the batch.
+    pub is_part: bool,
     /// Of models that weigh pairs of nodes: the walk probabilities of those that were looked at.
     pub pairs: KnownPairs<T>,
     /// Of models of distances: the shells of those that were looked at.
@@ -171,6 +173,7 @@ impl<T: Real> CpuInputs<T> {
             targets: batch.targets.clone(),
             weights: batch.weights.clone(),
             units: batch.counted(),
+            is_part: batch.part.is_some(),
             pairs: KnownPairs::default(),
             shells: KnownShells::default(),
             values: OnceLock::new(),

@@ -203,7 +203,8 @@ impl<T: Ops> Device for Cpu<T> {
 
     fn expect_values(&self, tables: &mut Tables<T>, inputs: &CpuInputs<T>, scale: Option<f64>, layout: &Layout) {
         let a = &layout.architecture;
-        let alone = a.routes() == Routes::Own;
+        // Other values may be looked up than those of a part of a batch.
+        let alone = a.routes() == Routes::Own && !inputs.is_part;
         tables.points = alone.then(|| inputs.few_values(a.features / a.experts, scale.map(T::from_f64)));
     }
 

@@ -56,39 +56,48 @@ struct Hop<'a, T> {
 }
 
 impl<T: Real> Hop<'_, T> {
-    /// to (+)= D^-1 A from; `beside` holds from and the rows of others. Every row of `to` is put once, by `put(place, sum)`.
-    fn take<S: Element<T>>(
+    /// to (+)= D^-1 A from; `beside` holds from and the rows of others. Every row of `to`, of as many columns as are told with it, is
+    /// put once, by `put(place, sum)`.
+    fn take<S: Element<T>, R: Send>(
         &self,
-        to: &mut [S],
+        (to, columns): (&mut [R], usize),
         from: &[S],
         beside: &mut [S],
-        put: &(impl Fn(&mut S, T) + Sync),
+        put: &(impl Fn(&mut R, T) + Sync),
     ) -> Result<()> {
         let (width, outputs) = (self.width, self.outputs);
         let (own, others) = beside.split_at_mut(from.len());
         own.par_chunks_mut(ROW_CHUNK * width)
             .zip(from.par_chunks(ROW_CHUNK * width))
             .for_each(|(to, from)| to.copy_from_slice(from));
-        let early = |to: &mut [S]| self.rows.iter().for_each(|rows| self.add(to, own, Some(&rows[0]), put));
+        let early = |to: &mut [R]| self.rows.iter().for_each(|rows| self.add((to, columns), own, Some(&rows[0]), put));
         let came = self.halo.exchange(from, (width, outputs), &mut || early(to))?;
         for (to, row) in others.chunks_exact_mut(width).zip(came.chunks_exact(outputs.max(1))) {
             to[..outputs].copy_from_slice(row);
         }
-        self.add(to, beside, self.rows.map(|rows| &rows[1]), put);
+        self.add((to, columns), beside, self.rows.map(|rows| &rows[1]), put);
         Ok(())
     }
 
-    fn add<S: Element<T>>(&self, to: &mut [S], from: &[S], rows: Option<&RowSet>, put: &(impl Fn(&mut S, T) + Sync)) {
+    fn add<S: Element<T>, R: Send>(
+        &self,
+        (to, columns): (&mut [R], usize),
+        from: &[S],
+        rows: Option<&RowSet>,
+        put: &(impl Fn(&mut R, T) + Sync),
+    ) {
         let width = self.width;
         let part = Part { rows, sources: None };
-        chunks::each(self.bounds, width, to, &|span, out| {
+        chunks::each(self.bounds, columns, to, &|span, out| {
             simd(
                 #[inline(always)]
                 || {
                     let base = span.start;
                     gather::rows(&self.cpu.parts, from, width, self.csr, part, span, |i, first, sums| {
                         let scale = self.inverse_degree[i];
-                        let out = &mut out[(i - base) * width + first..][..sums.len()];
+                        // What is padded has no place in rows that are not.
+                        let end = columns.min(first + sums.len());
+                        let out = &mut out[(i - base) * columns..][first.min(end)..end];
                         out.iter_mut().zip(sums).for_each(|(out, &sum)| put(out, sum * scale));
                     });
                 },
@@ -113,11 +122,10 @@ pub fn forward<T: Real>(
     let size = hops.rows * width;
     with_states!(&mut hops.states, states => {
         let mut beside = room(states, size + halo.halo.others() * width);
-        for t in (0..count - 1).rev() {
+        for t in (1..count.saturating_sub(1)).rev() {
             let (before, from) = states.split_at_mut((t + 1) * size);
-            hop.take(&mut before[t * size..], &from[..size], &mut beside, &|to, sum| {
-                *to = Element::<T>::store(Element::<T>::load(*to) + sum);
-            })?;
+            let to = (&mut before[t * size..], width);
+            hop.take(to, &from[..size], &mut beside, &|to, sum| *to = Element::<T>::store(Element::<T>::load(*to) + sum))?;
         }
         let rows = logits.par_chunks_mut((ROW_CHUNK * outputs).max(1)).zip(states[..size].par_chunks(ROW_CHUNK * width));
         rows.for_each(|(logits, states)| {
@@ -125,6 +133,10 @@ pub fn forward<T: Real>(
                 row.iter_mut().zip(bias).zip(state).for_each(|((to, &bias), state)| *to = bias + state.load());
             }
         });
+        // Not by way of a state, which may be stored in half precision.
+        if count > 1 {
+            hop.take((logits, outputs), &states[size..2 * size], &mut beside, &|to, sum| *to += sum)?;
+        }
     });
     Ok(())
 }
@@ -162,7 +174,7 @@ pub fn backward<T: Real>(
         let mut beside = room(states, size + halo.halo.others() * width);
         for t in 1..count {
             let (before, next) = states.split_at_mut(t * size);
-            hop.take(&mut next[..size], &before[(t - 1) * size..], &mut beside, &|to, sum: T| {
+            hop.take((&mut next[..size], width), &before[(t - 1) * size..], &mut beside, &|to, sum: T| {
                 *to = Element::store(sum);
             })?;
         }

@@ -152,14 +152,17 @@ impl<'a, D: Device<Real = f32>> Trainer<'a, D> {
         Ok(resident)
     }
 
-    /// Masks of inputs are drawn row by row of the whole batch, of which this process may have some.
+    /// Masks of inputs and hidden units are drawn row by row of the whole batch, of which this process may have some.
     fn place_masks(&mut self, resident: &Resident<'a, D>) {
         let part = resident.batch().ok().and_then(|batch| batch.part.as_ref());
         let (Some(part), Some(dropout)) = (part, &mut self.randomness.dropout) else { return };
-        if dropout.place == DropoutPlace::Input {
-            let first = (part.first_row * self.layout.architecture.features) as u64;
-            dropout.stream = dropout.stream.counted_from(first);
-        }
+        let a = &self.layout.architecture;
+        let of_row = match dropout.place {
+            DropoutPlace::Input => a.features,
+            DropoutPlace::Hidden => a.features * a.active * a.hidden.iter().sum::<usize>(),
+            DropoutPlace::Feature | DropoutPlace::None => return,
+        };
+        dropout.stream = dropout.stream.counted_from((part.first_row * of_row) as u64);
     }
 
     /// Noise and dropout of the next step.
