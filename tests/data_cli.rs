@@ -193,7 +193,7 @@ fn what_a_message_proposes_is_shown_as_a_flag() {
         scratch.refused("harmonia", &arguments, &[&format!("\nhint: try {hint}\n")]);
     };
     let nodes = "x,label\n1,0\n2,1\n3,1\n";
-    convert(nodes, "source,target,when\n0,1,7\n", "--relation when=VALUE or --ignore when");
+    convert(nodes, "source,target,when\n0,1,7\n", "--relation when=VALUE or --column weight=when or --ignore when");
     convert(nodes, "source,target,src\n0,1,1\n", "--ignore NAME");
     convert(nodes, "sorce,target\n0,1\n", "--column source=sorce");
     convert(nodes, "source,tar get\n0,1\n", "--column target='tar get'");
