@@ -44,7 +44,7 @@ skip() { say "| $1 | skipped: $2 | |"; }
 
 if [ -n "$tiny" ]; then
     # What scripts/test.sh has built; nothing is compiled here.
-    bin=$target/debug tests=(cargo test --workspace) scales="0.002 0.0001"
+    bin=$target/debug tests=(cargo test --workspace ${HARMONIA_TEST_FEATURES:-}) scales="0.002 0.0001"
 else
     bin=$target/release tests=(cargo test --release --workspace) scales="1 1"
     scripts/install-nvcc.sh || true

@@ -45,6 +45,8 @@ fi
 # With MPI everything is built for it, once. Its bindings are made by the libclang of .cuda, unless there is another.
 features=()
 if mpi >/dev/null; then features=(--features harmonia/mpi); fi
+# What the check for GPUs tests is what was built here.
+export HARMONIA_TEST_FEATURES="${features[*]}"
 if ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then export LIBCLANG_PATH="${LIBCLANG_PATH:-$PWD/.cuda/lib}"; fi
 
 step cargo fmt --all --check
